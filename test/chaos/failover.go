@@ -52,6 +52,21 @@ type TrialReport struct {
 	Report     Report
 }
 
+// FailoverKnobs are those of processes that are killed, and have texts that nobody answered looked for sooner.
+func FailoverKnobs() map[string]string {
+	return merged(Knobs(), map[string]string{"INBOUND_AUDIT_INTERVAL": "5s"})
+}
+
+// tempo is that of a run of processes. In one with a failover START comes later: an opt-out that is found in Twilio's record, by Twilio's
+// clock, counts as the later word for 20 s.
+func (p Processes) tempo() tempo {
+	t := within(p.Duration)
+	if p.failover != nil {
+		t.start = spans{{25 * time.Second, 30 * time.Second}}
+	}
+	return t
+}
+
 // Run plays every trial, each with servers and processes of its own, and prints a line for each to out.
 func (f Failover) Run(ctx context.Context, out io.Writer) (FailoverReport, error) {
 	trials := f.Trials
@@ -76,7 +91,7 @@ func (f Failover) Run(ctx context.Context, out io.Writer) (FailoverReport, error
 			return all, fmt.Errorf("%s: %w", trial, err)
 		}
 		one := TrialReport{
-			Trial: trial, Report: report, ToNextText: s.recorder.pauseAfter(p.failover.at), ReadBack: p.failover.readBack,
+			Trial: trial, Report: report, ToNextText: s.recorder.pauseAfter(p.failover.at, p.failover.over), ReadBack: p.failover.readBack,
 		}
 		for _, n := range s.front.counts() {
 			one.Refused += n
@@ -113,6 +128,7 @@ type fault struct {
 	trial       Trial
 	synchronous bool
 	at          time.Time // zero: not yet
+	over        time.Time // when the other member had taken over, where it does
 	readBack    int
 }
 
@@ -150,6 +166,7 @@ func (s *site) fail(ctx context.Context, duration time.Duration) error {
 			return err
 		}
 	}
+	f.over = s.now()
 	pause(ctx, awayFor)
 	first.replication.Cut()
 	if err := mend(); err != nil {
@@ -201,6 +218,24 @@ func (c *cluster) roles(ctx context.Context) (first, second *member) {
 
 // sqlReadBack counts the texts that the services found in Twilio's record alone. What people wrote while nobody answered is there in any case.
 const sqlReadBack = `select coalesce(sum(sent), 0)::int from readbacks`
+
+// sqlRecalled is true when no text of a time that was lost is still to be delivered again.
+const sqlRecalled = `select not exists (select from inbound_audits where again_until is not null)`
+
+// recalled reports whether what people wrote has been found again, in a run in which it may be lost.
+func (s *site) recalled(ctx context.Context) (done bool) {
+	if s.cfg.failover == nil || s.cfg.failover.synchronous {
+		return true
+	}
+	return s.onboardingDB.QueryRow(ctx, sqlRecalled).Scan(&done) == nil && done
+}
+
+// forgive forgets calls that were refused: what an operator has just written is lost with the commits, and Twilio has no record of it.
+func (s *site) forgive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = nil
+}
 
 func (s *site) measureFailover(ctx context.Context) error {
 	if s.cfg.failover == nil {

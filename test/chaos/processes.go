@@ -63,8 +63,11 @@ func Knobs() map[string]string {
 
 // knobs are those of this kind of run.
 func (p Processes) knobs() map[string]string {
-	if p.goals != nil {
+	switch {
+	case p.goals != nil:
 		return GoalKnobs()
+	case p.failover != nil:
+		return FailoverKnobs()
 	}
 	return Knobs()
 }
@@ -183,7 +186,7 @@ func (s *site) quiet(ctx context.Context) bool {
 		return false
 	}
 	moves, err := s.moving(ctx)
-	return err == nil && !moves && s.vendors.Idle(ctx) == nil
+	return err == nil && !moves && s.recalled(ctx) && s.vendors.Idle(ctx) == nil
 }
 
 // examineBound limits the time of the examination, soakExamineBound that of one with millions of events.
@@ -217,6 +220,9 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 		if err := s.still(ctx); err != nil {
 			return r, err
 		}
+	}
+	if s.cfg.failover != nil && !s.cfg.failover.synchronous {
+		s.forgive()
 	}
 	var err error
 	if r.Verdict, err = s.population.examine(ctx); err != nil {

@@ -62,7 +62,7 @@ func (p Processes) open(ctx context.Context) (*site, error) {
 		wired: map[string]map[string]string{}, balancers: map[string]*wire.Wire{},
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
-	s.population, s.leave = newPopulation(life, dice(p.Seed), p.Clock, within(p.Duration)), leave
+	s.population, s.leave = newPopulation(life, dice(p.Seed), p.Clock, p.tempo()), leave
 	if p.goals != nil {
 		s.goals = newErrands(*p.goals, s.population)
 	}

@@ -66,16 +66,16 @@ func (r *recorder) note(t observation) {
 // underWay bounds the time for which a text that was claimed before a fault may reach Twilio after it.
 const underWay = 3 * time.Second
 
-// pauseAfter returns the time from a fault to the end of the longest pause between two texts that it may have made; 0 when no text came
-// after it.
-func (r *recorder) pauseAfter(fault time.Time) (ended time.Duration) {
+// pauseAfter returns the time from a fault to the end of the longest pause between two texts that began before it was over; 0 when no text
+// came after it.
+func (r *recorder) pauseAfter(fault, over time.Time) (ended time.Duration) {
 	var last time.Time
 	var longest time.Duration
 	for _, t := range r.observations() {
 		if t.kind != textTaken {
 			continue
 		}
-		if t.at.After(fault) && last.Before(fault.Add(underWay)) && t.at.Sub(last) > longest {
+		if t.at.After(fault) && last.Before(over.Add(underWay)) && t.at.Sub(last) > longest {
 			longest, ended = t.at.Sub(last), t.at.Sub(fault)
 		}
 		last = t.at

@@ -186,11 +186,13 @@ const sqlOutbound = `
 select id::text, idempotency_key, status, coalesce(twilio_sid, '') from sms_messages where direction = 'outbound' order by id`
 
 // attach brings every row of messaging to its session, together with the texts at Twilio that were sent for it: a text
-// names its row in the URL of its receipts, so even one with a lost answer is found.
+// names its row in the URL of its receipts, so even one with a lost answer is found. One that was read back has a new row, which knows it by
+// its SID.
 func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []twilio.Message, v *Verdict) error {
-	at, known := map[string][]taken{}, map[string]bool{}
+	at, known, rows := map[string][]taken{}, map[string]bool{}, map[string]string{}
 	for i, m := range texts {
 		id := rowOf(m)
+		rows[m.SID] = id
 		at[id] = append(at[id], taken{order: i, at: m.CreatedAt, sid: m.SID})
 	}
 	byID := map[string]*episode{}
@@ -200,9 +202,12 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 	var id, key, status, sid string
 	if err := each(ctx, db, sqlOutbound, []any{&id, &key, &status, &sid}, func() {
 		t := text{id: id, status: status, taken: at[id]}
+		if first := rows[sid]; first != "" && first != id {
+			t.taken = append(at[first], at[id]...)
+		}
 		known[sid] = true
 		if strings.HasPrefix(key, send.StopKeys) {
-			v.confirmations[id] = true
+			v.confirmations[id], v.confirmations[rows[sid]] = true, true
 		}
 		if len(t.taken) > 1 {
 			v.breakf(&v.Duplicates, "Twilio took message %s (%s) %d times", id, key, len(t.taken))

@@ -75,7 +75,7 @@ commits: what the host application had written then is lost and not counted, peo
 It needs Debian's packages patroni, etcd-server, haproxy and postgresql.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
-RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are. So is ALARMS, the engine
+RUN_LEASE and QSTASH_RETRY_DELAY, with --failover INBOUND_AUDIT_INTERVAL as well, and printed; those that are set in the environment are left as they are. So is ALARMS, the engine
 of alarms of --processes, which is qstash.
 
 The exit code is 0 only if every promise was kept. Otherwise the output of every process is kept, and its folder is named.`
@@ -133,7 +133,7 @@ func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error
 
 // failover prints a table, and then what was broken.
 func (c *chaosCommand) failover(ctx context.Context, t terminal, seed uint64) error {
-	p, err := c.killed(t, seed, chaos.Knobs())
+	p, err := c.killed(t, seed, chaos.FailoverKnobs())
 	if err != nil {
 		return err
 	}
