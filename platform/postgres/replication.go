@@ -22,11 +22,11 @@ type replication struct {
 
 // sqlReplication leaves out what follows logically: it never takes over.
 const sqlReplication = `
-select greatest((select count(*) from pg_stat_replication) - (select count(*) from pg_replication_slots where slot_type = 'logical' and active), 0)
-		as standbys,
+select greatest((select count(*) from pg_stat_replication)
+		- (select count(*) from pg_replication_slots where slot_type = 'logical' and active), 0) as standbys,
 	current_setting('synchronous_standby_names') as names, current_setting('synchronous_commit') as commit`
 
-// problems lists what does not fit where a standby is configured. An empty list of names has no commit wait; off and local have none either.
+// problems lists what does not fit where a standby is configured. An empty list of names has no commit wait; nor have off and local.
 func (r replication) problems() (problems []string) {
 	if r.Standbys > 0 && r.Names == "" {
 		problems = append(problems, "a standby follows and no commit waits for it, so a failover loses the last ones: "+

@@ -57,12 +57,12 @@ func FailoverKnobs() map[string]string {
 	return merged(Knobs(), map[string]string{"INBOUND_AUDIT_INTERVAL": "5s"})
 }
 
-// tempo is that of a run of processes. In one with a failover START comes later: an opt-out that is found in Twilio's record, by Twilio's
-// clock, counts as the later word for 20 s.
+// tempo is that of a run of processes. In one with a failover people take more time, for Twilio's record has whole seconds: a reply within
+// the second of its question is not told from one before it, and an opt-out that is found there counts as the later word for 20 s.
 func (p Processes) tempo() tempo {
 	t := within(p.Duration)
 	if p.failover != nil {
-		t.start = spans{{25 * time.Second, 30 * time.Second}}
+		t.think, t.start = spans{{2 * time.Second, 6 * time.Second}}, spans{{25 * time.Second, 30 * time.Second}}
 	}
 	return t
 }
@@ -81,6 +81,11 @@ func (f Failover) Run(ctx context.Context, out io.Writer) (FailoverReport, error
 	if err := errors.Join(f.check(), FailoverPrograms()); err != nil {
 		return FailoverReport{}, err
 	}
+	shortened := FailoverKnobs()
+	for name := range shortened {
+		shortened[name] = f.Environ[name]
+	}
+	f.Tell(fmt.Sprintf("shortened: %v", shortened))
 	all := FailoverReport{Kept: true}
 	for _, trial := range trials {
 		p := f.Processes
@@ -105,9 +110,10 @@ func (f Failover) Run(ctx context.Context, out io.Writer) (FailoverReport, error
 	return all, nil
 }
 
-const trialHead = "trial\tnext text\trefused\tdoubled\tlost\tafter STOP\tout of order\tstranded\twithout a row\tconsent wrong\tread back\ttexts\tkept\n"
+const trialHead = "trial\tnext text\trefused\tdoubled\tlost\tafter STOP\tout of order\tstranded\twithout a row\tconsent wrong\t" +
+	"read back\ttexts\tkept\n"
 
-// print prints the newest trial, and the head of the table before the first, in columns of one width.
+// print prints the newest trial and what was broken in it, and the head of the table before the first, in columns of one width.
 func (all FailoverReport) print(out io.Writer, head bool) error {
 	w := tabwriter.NewWriter(out, 14, 0, 1, ' ', 0)
 	if head {
@@ -118,8 +124,11 @@ func (all FailoverReport) print(out io.Writer, head bool) error {
 	if t.ToNextText > 0 {
 		next = fmt.Sprintf("%.1f s", t.ToNextText.Seconds())
 	}
-	_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%t\n", t.Trial, next, t.Refused, v.Duplicates, v.Losses, v.AfterStop,
-		v.OutOfOrder, v.Stranded+v.Unfinished, v.OrphanTexts, v.ConsentErrors, t.ReadBack, v.Texts, t.Report.Kept)
+	_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%t\n", t.Trial, next, t.Refused, v.Duplicates, v.Losses,
+		v.AfterStop, v.OutOfOrder, v.Stranded+v.Unfinished, v.OrphanTexts, v.ConsentErrors, t.ReadBack, v.Texts, t.Report.Kept)
+	for _, broken := range t.Report.Broken {
+		_, _ = fmt.Fprintf(w, "  %s; see %s\n", broken, t.Report.Folder)
+	}
 	return w.Flush()
 }
 
@@ -216,7 +225,7 @@ func (c *cluster) roles(ctx context.Context) (first, second *member) {
 	return nil, nil
 }
 
-// sqlReadBack counts the texts that the services found in Twilio's record alone. What people wrote while nobody answered is there in any case.
+// sqlReadBack counts the texts that were in Twilio's record alone. What people wrote while nobody answered is there in any case.
 const sqlReadBack = `select coalesce(sum(sent), 0)::int from readbacks`
 
 // sqlRecalled is true when no text of a time that was lost is still to be delivered again.

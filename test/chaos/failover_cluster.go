@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -99,7 +100,7 @@ const janitor = `while kill -0 "$0" 2>/dev/null; do sleep 1; done
 for file in "$1"/*/data/postmaster.pid; do kill -9 "$(head -n 1 "$file")" 2>/dev/null; done`
 
 func (c *cluster) startJanitor(context.Context) error {
-	c.janitor = exec.Command("sh", "-c", janitor, fmt.Sprint(os.Getpid()), c.dir) //nolint:noctx,gosec // it has to outlive us
+	c.janitor = exec.Command("sh", "-c", janitor, strconv.Itoa(os.Getpid()), c.dir) //nolint:noctx,gosec // it has to outlive us
 	c.janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return c.janitor.Start()
 }
@@ -195,13 +196,14 @@ func (c *cluster) startFront(ctx context.Context) error {
 		return err
 	}
 	c.front = ports[0]
-	config := fmt.Sprintf(frontConfig, c.front)
+	var config strings.Builder
+	_, _ = fmt.Fprintf(&config, frontConfig, c.front) // a builder has no error
 	for _, m := range c.members {
 		_, port, _ := strings.Cut(m.rest, ":")
-		config += fmt.Sprintf("    server %s %s check port %s\n", m.name, m.sql, port)
+		_, _ = fmt.Fprintf(&config, "    server %s %s check port %s\n", m.name, m.sql, port)
 	}
 	file := filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil { //nolint:gosec // another user reads it, and it has no secret
+	if err := os.WriteFile(file, []byte(config.String()), 0o644); err != nil { //nolint:gosec // another user reads it, and it has no secret
 		return err
 	}
 	if err := c.start("haproxy", c.haproxy, "-db", "-f", file); err != nil {

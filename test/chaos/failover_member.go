@@ -103,7 +103,8 @@ func (c *cluster) patroniConfig(m *member, dir string) object {
 			"pgpass":         filepath.Join(dir, "pgpass"),
 			"authentication": object{"superuser": login("postgres"), "replication": login("replicator")},
 			"parameters":     object{"unix_socket_directories": dir},
-			"pg_hba":         []string{"host all all 127.0.0.1/32 scram-sha-256", "host replication replicator 127.0.0.1/32 scram-sha-256"},
+			//nolint:dupword // of every database and every login
+			"pg_hba": []string{"host all all 127.0.0.1/32 scram-sha-256", "host replication replicator 127.0.0.1/32 scram-sha-256"},
 		},
 	}
 }
@@ -121,13 +122,14 @@ func (m *member) is(ctx context.Context, r role) bool {
 	return err == nil && status == http.StatusOK
 }
 
-// call asks a program of the cluster something.
+// call asks a program of the cluster something, over a new connection: those of a member that was frozen stay open.
 func call(ctx context.Context, method, url string, body []byte) (status int, said []byte, err error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -186,8 +186,7 @@ const sqlOutbound = `
 select id::text, idempotency_key, status, coalesce(twilio_sid, '') from sms_messages where direction = 'outbound' order by id`
 
 // attach brings every row of messaging to its session, together with the texts at Twilio that were sent for it: a text
-// names its row in the URL of its receipts, so even one with a lost answer is found. One that was read back has a new row, which knows it by
-// its SID.
+// names its row in the URL of its receipts, so even one with a lost answer is found. One that was read back has a new row, which has its SID.
 func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []twilio.Message, v *Verdict) error {
 	at, known, rows := map[string][]taken{}, map[string]bool{}, map[string]string{}
 	for i, m := range texts {
@@ -203,7 +202,7 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 	if err := each(ctx, db, sqlOutbound, []any{&id, &key, &status, &sid}, func() {
 		t := text{id: id, status: status, taken: at[id]}
 		if first := rows[sid]; first != "" && first != id {
-			t.taken = append(at[first], at[id]...)
+			t.taken = slices.Concat(at[first], at[id])
 		}
 		known[sid] = true
 		if strings.HasPrefix(key, send.StopKeys) {

@@ -28,7 +28,7 @@ type chaosCommand struct {
 	Devices      int           `default:"1000" help:"With --goals: how many devices are connected."`
 	CutEvery     time.Duration `default:"2s" help:"With --goals: how often connections of devices are cut, on average; 0s never."`
 	Cancel       float64       `help:"With --goals: the share of goals that are cancelled while their callback is under way."`
-	Failover     bool          `help:"Two Postgres servers under Patroni, and a failover in each of five trials, with two real processes of each service."`
+	Failover     bool          `help:"Two Postgres servers under Patroni, two processes of each service, and a failover in each trial."`
 	Asynchronous bool          `help:"With --failover: the standby does not confirm commits, and some are lost."`
 	Trials       []chaos.Trial `help:"With --failover: only these of kill, freeze, partition, switchover, standby-lost."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
@@ -75,8 +75,8 @@ commits: what the host application had written then is lost and not counted, peo
 It needs Debian's packages patroni, etcd-server, haproxy and postgresql.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
-RUN_LEASE and QSTASH_RETRY_DELAY, with --failover INBOUND_AUDIT_INTERVAL as well, and printed; those that are set in the environment are left as they are. So is ALARMS, the engine
-of alarms of --processes, which is qstash.
+RUN_LEASE and QSTASH_RETRY_DELAY as well, with --failover INBOUND_AUDIT_INTERVAL, and printed; those that are set in the environment are
+left as they are. So is ALARMS, the engine of alarms of --processes, which is qstash.
 
 The exit code is 0 only if every promise was kept. Otherwise the output of every process is kept, and its folder is named.`
 }
@@ -131,7 +131,7 @@ func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error
 	return t.judge(&report, report.Kept)
 }
 
-// failover prints a table, and then what was broken.
+// failover prints a table, with what was broken in a trial below it.
 func (c *chaosCommand) failover(ctx context.Context, t terminal, seed uint64) error {
 	p, err := c.killed(t, seed, chaos.FailoverKnobs())
 	if err != nil {
@@ -141,13 +141,6 @@ func (c *chaosCommand) failover(ctx context.Context, t terminal, seed uint64) er
 	report, err := chaos.Failover{Processes: p, Trials: c.Trials, Asynchronous: c.Asynchronous}.Run(ctx, t.out)
 	if err != nil || report.Kept {
 		return err
-	}
-	for _, one := range report.Trials {
-		for _, broken := range one.Report.Broken {
-			if _, err := fmt.Fprintf(t.out, "%s: %s; see %s\n", one.Trial, broken, one.Report.Folder); err != nil {
-				return err
-			}
-		}
 	}
 	return errBroken
 }

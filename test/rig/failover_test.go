@@ -17,7 +17,7 @@ func TestFailover(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Parallel()
-	out, err := command(t, "chaos", "--failover", "--trials", "kill", "--sessions", "10", "--duration", "40s", "--gap", "1s").Output()
+	out, err := command(t, "chaos", "--failover", "--trials", "kill", "--sessions", "10", "--duration", "30s", "--gap", "1s").Output()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `(?m)^trial +next text +refused .*\nkill +\d+\.\d s +\d+ +0 +0 +0 +0 +0 +0 +0 +0 +\d+ +true$`, string(out))
 }
