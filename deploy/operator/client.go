@@ -210,7 +210,11 @@ func (e *StatusError) Error() string {
 
 // Transient reports whether the same call may be answered differently a little later.
 func (e *StatusError) Transient() bool {
-	return e.Code == http.StatusConflict || e.Code == http.StatusTooManyRequests || e.Code >= http.StatusInternalServerError
+	switch e.Code {
+	case http.StatusConflict, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Code >= http.StatusInternalServerError
 }
 
 const pathConsents = "/v1/consents/"

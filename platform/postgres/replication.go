@@ -13,7 +13,7 @@ import (
 // ErrFailover is a database of which a failover loses commits that were acknowledged, or after which connections lead to a standby.
 var ErrFailover = errors.New("postgres: a failover is not safe")
 
-// replication is how the server confirms what is committed.
+// replication holds the settings by which the server confirms a commit.
 type replication struct {
 	Standbys int    // that follow now; a login sees no more than their number
 	Names    string // synchronous_standby_names

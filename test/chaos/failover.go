@@ -12,7 +12,7 @@ import (
 	"paceline.internal/emulators/wire"
 )
 
-// Trial is what is done to a cluster of two servers while people talk.
+// Trial is one fault of a cluster of two servers, made while people talk.
 type Trial string
 
 // The trials.
@@ -67,7 +67,7 @@ func (p Processes) tempo() tempo {
 	return t
 }
 
-// Run plays every trial, each with servers and processes of its own, and prints a line for each to out.
+// Run plays every trial, each with new servers and processes, and prints a line for each to out.
 func (f Failover) Run(ctx context.Context, out io.Writer) (FailoverReport, error) {
 	trials := f.Trials
 	if len(trials) == 0 {
@@ -144,9 +144,9 @@ type fault struct {
 const (
 	// takeoverBound limits the time until the other member is the primary.
 	takeoverBound = 2 * time.Minute
-	// behindFor is how long an asynchronous standby gets nothing before it takes over.
+	// behindFor is the time for which an asynchronous standby gets nothing before it takes over.
 	behindFor = 5 * time.Second
-	// awayFor is how long a member stays away after the other has taken over.
+	// awayFor is the time for which a member stays away after the other has taken over.
 	awayFor = 5 * time.Second
 )
 

@@ -90,7 +90,7 @@ func (c *cluster) patroniConfig(m *member, dir string) object {
 		"bootstrap": object{
 			"dcs": object{
 				"ttl": leaderTTL, "loop_wait": loopWait, "retry_timeout": retryTimeout, "synchronous_mode": c.synchronous,
-				// An asynchronous standby is promoted however far it is behind: that is what is tried.
+				// An asynchronous standby is promoted however far it is behind: the run tries the loss.
 				"maximum_lag_on_failover": 1 << 30,
 				"postgresql": object{"use_pg_rewind": true, "parameters": object{
 					"max_connections": 200, "dynamic_shared_memory_type": "mmap", "timezone": "UTC",

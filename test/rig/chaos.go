@@ -68,8 +68,8 @@ the answers with what ran. --duration, --kill-every, --settle and --seed are as 
 With --failover two Postgres servers of this machine run under Patroni with etcd, behind HAProxy, which leads to the primary, and two
 processes of each service use them. One fault is made after a third of --duration: kill is SIGKILL of the primary and its Patroni,
 freeze is SIGSTOP of both, partition cuts it off from etcd, switchover is ordered from Patroni, standby-lost is SIGKILL of the standby.
-Each trial has servers and processes of its own, and prints a line: how long after the fault texts went on, how many requests were refused
-meanwhile, and what was broken. A primary that is gone is replaced after about 20 s (Patroni's ttl), and texts go on some
+Each trial has new servers and processes, and prints a line: the time from the fault until texts went on, the requests that were refused
+meanwhile, and each promise that was broken. A primary that is gone is replaced after about 20 s (Patroni's ttl), and texts go on some
 13 s later, when Twilio's record has been read back. With --asynchronous the standby gets nothing for 5 s before a fault that loses
 commits: what the host application had written then is lost and not counted, people get no text twice or after their STOP all the same.
 It needs Debian's packages patroni, etcd-server, haproxy and postgresql.
