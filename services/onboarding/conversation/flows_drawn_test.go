@@ -3,6 +3,7 @@ package conversation_test
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -56,6 +57,9 @@ func (d *drawn) waits(i int) string {
 	return more
 }
 
+// longestAfter is the longest delay of a step.
+const longestAfter = 40 * time.Second
+
 // step draws one step.
 func (d *drawn) step(i int) string {
 	kinds := []string{"send", "send", "wait", "choice", "number"}
@@ -65,7 +69,7 @@ func (d *drawn) step(i int) string {
 	if d.field {
 		kinds = append(kinds, "if")
 	}
-	next, after := d.id(i+1), pick(d.t, "after", "", ", after: 4s", ", after: 40s")
+	next, after := d.id(i+1), pick(d.t, "after", "", ", after: 4s", ", after: "+longestAfter.String())
 	switch pick(d.t, "kind", kinds...) {
 	case "wait":
 		return fmt.Sprintf("{send: %s%s, wait: reply%s, then: %s}", d.text(fmt.Sprintf("T%d", i)), after, d.waits(i), next)

@@ -13,36 +13,58 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// late delivers an alarm that was due before, of any session of the person, any step and any visit, or one that is forged by its token.
-// Where the session waits for something else, that is said, and nothing changes.
+// late delivers an alarm that was due before, of any session of the person, any step and any visit.
 func (w *walk) late(t *rapid.T) {
 	b := w.b
 	b.Idle()
-	token := pick(t, "token", session.AwaitingBurst, session.AwaitingBurst, session.AwaitingInterviewStart)
-	forged := token != session.AwaitingBurst // which comes at any time
 	set := onboardingtest.List[string](b.Bundle, `select distinct session_id || ' ' || step_id from step_alarms
-		where profile_id = $1 and (due_at <= $2 or $3) order by 1`, w.p.ID, b.Clock.Now(), forged)
+		where profile_id = $1 and due_at <= $2 order by 1`, w.p.ID, b.Clock.Now())
 	if len(set) == 0 {
 		return
 	}
 	id, step, _ := strings.Cut(pick(t, "alarm", set...), " ")
 	r := b.Session(id)
-	payload := session.NewStepPayload(r.ProfileID, r.ID, session.StepID(step))
-	payload.ExpectedToken = token
-	want := w.refusal(r, payload)
+	w.rings(t, r, session.NewStepPayload(r.ProfileID, r.ID, session.StepID(step)))
+}
+
+// overdue has QStash lose the alarms of the steps that follow an answer, until they are due.
+func (w *walk) overdue(t *rapid.T) {
+	b := w.b
+	b.Idle()
+	b.Mute()
+	w.says(t, w.answer(t, pick(t, "answer", "alpha", "beta")))
+	b.Clock.Advance(longestAfter)
+	b.Idle()
+	b.Unmute()
+}
+
+// probes delivers alarms of the very step that a session waits for, against which one thing alone stands: another token, or a safety hold.
+func (w *walk) probes(t *rapid.T, r session.Record) {
+	alarm := session.NewStepPayload(r.ProfileID, r.ID, r.NextStep)
+	if w.held {
+		w.rings(t, r, alarm)
+	}
+	alarm.ExpectedToken = session.AwaitingInterviewStart
+	w.rings(t, r, alarm)
+}
+
+// rings delivers an alarm. Where the session waits for something else, that is said, and nothing changes.
+func (w *walk) rings(t *rapid.T, r session.Record, alarm session.StepPayload) {
+	b := w.b
+	want := w.refusal(r, alarm)
 	texts := len(b.Messaging.Attempts())
 	out, err := b.Execute(&onboardingv1.ExecuteStepRequest{
-		ProfileId: payload.ProfileID, SessionId: payload.SessionID, StepId: string(payload.StepID),
-		ExpectedStateToken: string(payload.ExpectedToken), IdempotencyKey: payload.IdempotencyKey,
+		ProfileId: alarm.ProfileID, SessionId: alarm.SessionID, StepId: string(alarm.StepID),
+		ExpectedStateToken: string(alarm.ExpectedToken), IdempotencyKey: alarm.IdempotencyKey,
 	})
 	if want == "" { // it is due, or was of an earlier visit: judge holds the text to its delay
 		return
 	}
 	if err == nil {
-		require.Equal(t, string(want), out.GetSkipReason(), "the alarm of %s in %+v", step, r)
+		require.Equal(t, string(want), out.GetSkipReason(), "the alarm of %s in %+v", alarm.StepID, r)
 	}
-	require.Len(t, b.Messaging.Attempts(), texts, "the alarm of %s sent a text in %+v", step, r)
-	require.Equal(t, r, b.Session(id), "the alarm of %s changed a session that does not wait for it", step)
+	require.Len(t, b.Messaging.Attempts(), texts, "the alarm of %s sent a text in %+v", alarm.StepID, r)
+	require.Equal(t, r, b.Session(r.ID), "the alarm of %s changed a session that does not wait for it", alarm.StepID)
 }
 
 // refusal is the reason for which an alarm may do nothing to a session; empty where its step is due.
@@ -71,6 +93,9 @@ func (w *walk) hold(t *rapid.T) {
 		})
 		w.held = false
 		return
+	}
+	if pick(t, "hold a due step", true, false) {
+		w.overdue(t)
 	}
 	w.until(t, "hold", func() error {
 		_, err := b.Current().Persons.Hold(b.T.Context(), onboardingtest.OrgID, w.p.ID, "under review")

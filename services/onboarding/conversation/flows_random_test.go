@@ -70,7 +70,7 @@ func (w *walk) publish(t *rapid.T, files map[string]string) {
 func (w *walk) step(t *rapid.T) {
 	b := w.b
 	switch pick(t, "what", "answer", "answer", "answer", "unclear", "no", "stop", "silence", "silence", "time", "time", "fault", "fault", "fault",
-		"trouble", "lose", "resume", "version", "host", "late", "late", "late", "hold", "stop amid") {
+		"trouble", "lose", "resume", "version", "host", "late", "late", "late", "overdue", "overdue", "hold", "stop amid") {
 	case "answer":
 		w.says(t, w.answer(t, pick(t, "answer", "alpha", "beta")))
 	case "unclear":
@@ -108,6 +108,8 @@ func (w *walk) step(t *rapid.T) {
 		w.publish(t, drawFlow(t))
 	case "late":
 		w.late(t)
+	case "overdue":
+		w.overdue(t)
 	case "hold":
 		w.hold(t)
 	case "stop amid":
@@ -117,7 +119,11 @@ func (w *walk) step(t *rapid.T) {
 	case "host":
 		b.Host.Answer = pick(t, "host", free(`{"field": 3}`), free(`{"branch": "other"}`), nil)
 	}
+	b.Idle()
 	if r := b.Newest(w.p); r.Flow != "" {
+		if r.NextStep != "" {
+			w.probes(t, r)
+		}
 		if r.Status.Parked() {
 			require.NotEmpty(t, r.Reason)
 		}
@@ -174,7 +180,7 @@ func (w *walk) ends(t *rapid.T) {
 		b.Pass(20 * time.Second)
 		r := b.Newest(w.p)
 		over := r.Status == session.Stopped || r.Status == session.Closed || r.Mode == session.Interviewing
-		if over && !strings.Contains(r.Reason, "the flow follows follows") {
+		if follows := strings.Contains(r.Reason, "the flow follows follows"); over && (!follows || w.stopped >= 0) { // STOP begins no other
 			return
 		}
 		require.Less(t, try, 60, "it does not come to its end: %+v", r)
