@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/nyaruka/phonenumbers"
+	"golang.org/x/text/language"
 )
 
 // Zone is the only time zone that a number in E.164 allows, and empty when it allows several. It is a guess: people travel, and keep
@@ -32,4 +33,18 @@ func Zones(e164 string) []*time.Location {
 		}
 	}
 	return zones
+}
+
+// Language is the language that most people of a number's country speak, such as pt of +55; und where there is no country. It is a guess.
+func Language(e164 string) string {
+	number, err := phonenumbers.Parse(e164, phonenumbers.UNKNOWN_REGION)
+	if err != nil {
+		return language.Und.String()
+	}
+	spoken, err := language.Parse("und-" + phonenumbers.GetRegionCodeForNumber(number))
+	if err != nil {
+		return language.Und.String()
+	}
+	base, _ := spoken.Base()
+	return base.String()
 }

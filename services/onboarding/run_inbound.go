@@ -32,7 +32,7 @@ func (w *wiring) receiving(
 	w.inbound = inbound.New(inbound.Config{
 		Inbox: w.inbox,
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: texts, Conversations: c,
-		Flows:    w.store.Flows(),
+		Flows: w.store.Flows(), People: w.persons,
 		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.runs = runs.New(runs.Config{

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/roster"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -168,10 +170,13 @@ func (c *Service) opening(ctx context.Context, p people.Profile, start Start) (O
 			Status: session.Active, CopyVersion: c.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
 		},
 	}
-	if start.Flow == "" {
-		if len(start.Fields) > 0 {
-			return opened, fmt.Errorf("%w are those of a published flow; send flow, too", flow.ErrFields)
-		}
+	switch {
+	case start.Flow != "":
+	case len(start.Fields) > 0:
+		return opened, fmt.Errorf("%w are those of a published flow; send flow, too", flow.ErrFields)
+	case catalog.ReadableName(p.FirstName) == "": // of a person who came by a keyword
+		return opened, fmt.Errorf("%w: first_name: %w", roster.ErrInvalid, catalog.ErrBlankName)
+	default:
 		return opened, nil
 	}
 	return opened, c.enter(ctx, p, &opened, start)

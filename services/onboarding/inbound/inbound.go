@@ -23,6 +23,7 @@ type Config struct {
 	Conversations *conversation.Service
 	Inbox         *tickets.Service
 	Flows         published
+	People        enroller
 	Erasures      *erasure.Service // asked by one of our webhooks
 	Metrics       *Metrics         // nil measures nothing
 	Log           *slog.Logger

@@ -7,7 +7,9 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/roster"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -22,8 +24,13 @@ type published interface {
 // EntrySource names in the ledger the consent of a person who has written a keyword of a flow.
 const EntrySource = "keyword"
 
+// enroller makes a profile of a phone that has none; people.Service implements it.
+type enroller interface {
+	EnrolStranger(ctx context.Context, orgID, phone string, languages []string) (people.Profile, error)
+}
+
 // readKeyword begins a published flow for a person who writes one of its keywords while they have no open conversation. The text is the
-// evidence of consent. A phone without a profile enters nothing.
+// evidence of consent. A phone without a profile is enrolled.
 func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	if !t.own || t.Phone == "" {
 		return false, nil
@@ -41,13 +48,10 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	}
 	s := view.Session
 	inOne := s.Status == session.Active && s.Mode == session.Onboarding || s.Status.Parked()
-	if s.ProfileID == "" || inOne || !s.CreatedAt.Before(t.message.until()) {
-		return false, nil // it is a stranger's, a word in a conversation, or has begun one already
+	if inOne || !s.CreatedAt.Before(t.message.until()) {
+		return false, nil // it is a word in a conversation, or has begun one already
 	}
-	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
-		ProfileID: s.ProfileID, Flow: f.Name,
-		Consent: &people.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
-	})
+	err = in.enter(ctx, t, s.ProfileID, f)
 	_, limited := errors.AsType[*conversation.TooManyActivations](err)
 	switch {
 	case err == nil:
@@ -57,9 +61,26 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	case limited, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrNoSender),
 		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen),
 		errors.Is(err, conversation.ErrTicketOpen),
-		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, people.ErrConsent):
+		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, people.ErrConsent),
+		errors.Is(err, roster.ErrInvalid), errors.Is(err, erasure.ErrBegun):
 		in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // it stays a text
 		return false, nil
 	}
 	return false, err
+}
+
+// enter begins a flow for a person, who is enrolled before if they have no profile.
+func (in *Service) enter(ctx context.Context, t text, profileID string, f flow.Flow) error {
+	if profileID == "" {
+		p, err := in.People.EnrolStranger(ctx, t.OrgID, t.Phone, f.Languages)
+		if err != nil {
+			return err
+		}
+		profileID = p.ID
+	}
+	_, err := in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
+		ProfileID: profileID, Flow: f.Name,
+		Consent: &people.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
+	})
+	return err
 }

@@ -200,7 +200,8 @@ func (b *Bundle) Start(p *Ports) *Running {
 	})
 	comes := inbound.New(inbound.Config{
 		Inbox: inbox,
-		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), Log: logger, Now: now,
+		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), People: persons,
+		Log: logger, Now: now,
 	})
 	many := runs.New(runs.Config{
 		Store: p.runs(), People: p.Stores.Runs(), Flows: b.Store.Flows(), Conversations: service, Carrier: p.carrier, Notify: func() {},

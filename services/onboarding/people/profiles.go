@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/phone"
+	"paceline.internal/platform/reading/languages"
 	"paceline.internal/platform/roster"
 	"paceline.internal/services/onboarding/session"
 )
@@ -52,6 +54,44 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p roster.Person) (enr
 		TimeZone: cmp.Or(p.TimeZone, phone.Zone(p.Phone)), TimeZoneGuessed: p.TimeZone == "",
 	})
 	return enrolled, err == nil && enrolled.ID == id, err
+}
+
+// Nameless is the name of a person who has told none: nothing of it is readable, so that a flow's text has its fallback in its place.
+const Nameless = "-"
+
+// EnrolStranger creates the profile of a phone that has written to the organisation, in the language of its country, or else in the first
+// of some. phone.ErrRefused, roster.ErrInvalid for what is no phone, erasure.ErrBegun, and those of CheckSender: who may not be answered is
+// not enrolled.
+func (c *Service) EnrolStranger(ctx context.Context, orgID, from string, speaks []string) (Profile, error) {
+	number, err := ReadPhone(from)
+	if err != nil {
+		return Profile{}, err
+	}
+	if err := c.texted(ctx, orgID, number); err != nil {
+		return Profile{}, err
+	}
+	if _, err := c.Carrier.CheckSender(ctx, orgID, number); err != nil {
+		return Profile{}, err
+	}
+	return c.Store.CreateProfile(ctx, Profile{
+		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Phone: number, FirstName: Nameless, Locale: localeOf(number, speaks),
+		TimeZone: phone.Zone(number), TimeZoneGuessed: true, CreatedAt: c.Now(),
+	})
+}
+
+// localeOf returns the language of a phone's country if a flow speaks it, or else the first that the flow speaks; of the languages that
+// messages are written in.
+func localeOf(number string, speaks []string) string {
+	locale, err := roster.Locale(phone.Language(number))
+	if err == nil && slices.Contains(speaks, locale) {
+		return locale
+	}
+	for _, spoken := range speaks {
+		if locale, err := roster.Locale(spoken); err == nil {
+			return locale
+		}
+	}
+	return languages.Written()[0]
 }
 
 // ReadPhone returns the stored form of a phone that a person is looked up by, of any international spelling; roster.ErrInvalid.
