@@ -16,6 +16,7 @@ type flowCommand struct {
 	Draw  flowDrawCommand  `cmd:"" help:"Print a flow as a picture, in SVG."`
 	Try   flowTryCommand   `cmd:"" help:"Talk to a flow in the terminal. Nothing is sent, and time leaps."`
 
+	Schema flowSchemaCommand `cmd:"" help:"Print the JSON Schema of flow.yaml, for editors."`
 	Import flowImportCommand `cmd:"" help:"Turn a flow definition of Twilio Studio into files, and list what is not carried over."`
 
 	Push     flowPushCommand     `cmd:"" help:"Publish a flow to a deployment."`
@@ -58,6 +59,14 @@ func (c flowDrawCommand) Run(t terminal) error {
 		return err
 	}
 	return draw(t.out, files)
+}
+
+type flowSchemaCommand struct{}
+
+// Run prints the schema that this release reads flows by.
+func (flowSchemaCommand) Run(t terminal) error {
+	_, err := t.out.Write(flow.Schema())
+	return err
 }
 
 type flowTryCommand struct {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/flow"
 )
 
 const examples = "../../examples/flows/"
@@ -26,6 +28,12 @@ func TestFlow(t *testing.T) {
 		out, err := runs(t, "", "check", examples+"nps")
 		require.NoError(t, err)
 		require.Contains(t, out, "nps is in order: 10 steps, en, pt-BR, version ")
+	})
+	t.Run("Schema", func(t *testing.T) {
+		t.Parallel()
+		out, err := runs(t, "", "schema")
+		require.NoError(t, err)
+		require.JSONEq(t, string(flow.Schema()), out)
 	})
 	t.Run("CheckNamesEveryProblem", func(t *testing.T) {
 		t.Parallel()

@@ -17,6 +17,9 @@ import (
 //go:embed flow.schema.json
 var schemaJSON []byte
 
+// Schema returns the JSON Schema of flow.yaml.
+func Schema() []byte { return bytes.Clone(schemaJSON) }
+
 const schemaURL = "https://paceline.dev/schemas/flow.json"
 
 // schemas holds the schema of the whole file under "", and that of each kind of step.
