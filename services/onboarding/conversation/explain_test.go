@@ -131,6 +131,25 @@ func TestExplainAWait(t *testing.T) {
 		b.Work()
 		require.Contains(t, fact(explain(b, b.Newest(p)), "step"), "the explanation has not reached the person: code 30005")
 	})
+	onboardingtest.Subtest(t, "NamesTheTextOfAFlowThatDidNotReachThePerson", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Pass(time.Second)
+		require.NotContains(t, fact(explain(b, r), "step"), "has not reached the person")
+		b.Messaging.SetLost(true)
+		for _, step := range []struct{ says, text string }{
+			{"", "HELLO"}, {"not now", "LATER"}, {"yes", "ASK_DAY"}, {"what?", "CHOOSE"}, {"", "NUDGE"},
+		} {
+			if step.says != "" {
+				b.Reply(p, step.says)
+			} else if step.text == "NUDGE" {
+				b.Clock.Advance(24 * time.Hour)
+			}
+			b.Pass(time.Minute)
+			e := explain(b, b.Newest(p))
+			require.Contains(t, fact(e, "step"), step.text+" has not reached the person: code 30005")
+			require.Equal(t, "First "+step.text+" has to reach the person.", e.Next)
+		}
+	})
 	onboardingtest.Subtest(t, "SaysThatAPersonHasToActBeforeTheTextPasses", setup, func(t *testing.T, b *bundle) {
 		b.Messaging.Script(messagingtest.First(messagingtest.Throttle))
 		_, r := b.Activated()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -90,7 +91,7 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 		}
 	}
 	if r.Place() > 0 {
-		return c.lostText(ctx, v)
+		return c.lostText(ctx, v, f, at)
 	}
 	f, at, err = c.begins(ctx, v)
 	if err != nil {
@@ -125,27 +126,37 @@ func nameOf(text session.TextKey) string {
 
 // lostText returns the text that the session awaits a reply to, if Twilio took it and it did not reach the person; else empty. The last of
 // the burst is not asked for.
-func (c *Service) lostText(ctx context.Context, v View) (name string, e Explanation, err error) {
-	r, text, key := v.Session, session.TextOpening, session.OpeningKey(v.Session.ProfileID, v.Session.ID)
+func (c *Service) lostText(ctx context.Context, v View, f *flow.Flow, at flow.State) (name string, e Explanation, err error) {
+	texts, key := askedLast(v.Session)
+	if v.Session.Flow != "" {
+		texts, key = nil, stepKey(v.Session, at.Key)
+		for _, text := range f.Sent(at) {
+			texts = append(texts, session.TextKey(text))
+		}
+	}
+	for _, text := range texts {
+		e, err = c.explainSend(ctx, v, text, key)
+		if _, lost := notDelivered(e); err != nil || lost {
+			return nameOf(text), e, err
+		}
+	}
+	return "", Explanation{}, nil
+}
+
+// askedLast returns the text of the deployment's own conversation that a session awaits a reply to, and its key; none of the burst's last.
+func askedLast(r session.Record) (texts []session.TextKey, key string) {
+	var text session.TextKey
 	switch {
-	case r.Flow != "":
-		return "", Explanation{}, nil
 	case r.Paused:
 		text = session.TextLater
 	case r.Token == session.AwaitingExplanationResponse:
 		text = session.TextExplanation
-	case r.Token != session.AwaitingOpeningResponse:
-		return "", Explanation{}, nil
+	case r.Token == session.AwaitingOpeningResponse:
+		return []session.TextKey{session.TextOpening}, session.OpeningKey(r.ProfileID, r.ID)
+	default:
+		return nil, ""
 	}
-	name = nameOf(text)
-	if text != session.TextOpening { // it was sent one place before, and led here
-		key = session.DirectKey(r.ProfileID, r.ID, text, r.Place()-1)
-	}
-	e, err = c.explainSend(ctx, v, text, key)
-	if _, lost := notDelivered(e); err != nil || !lost {
-		return "", Explanation{}, err
-	}
-	return name, e, nil
+	return []session.TextKey{text}, session.DirectKey(r.ProfileID, r.ID, text, r.Place()-1) // it was sent one place before, and led here
 }
 
 // notDelivered is the gate of a text that Twilio took and that did not reach the person, if it did not.
