@@ -3,6 +3,7 @@ package conversation_test
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -38,10 +39,11 @@ func (w *walk) overdue(t *rapid.T) {
 	b.Unmute()
 }
 
-// probes delivers alarms of the very step that a session waits for, against which one thing alone stands: another token, or a safety hold.
+// probes delivers alarms of the very step that a session waits for, against which one thing alone stands: another token, a safety
+// hold, or the delay, where an earlier visit of the step has left an alarm behind.
 func (w *walk) probes(t *rapid.T, r session.Record) {
 	alarm := session.NewStepPayload(r.ProfileID, r.ID, r.NextStep)
-	if w.held {
+	if w.held || w.early(r) {
 		w.rings(t, r, alarm)
 	}
 	alarm.ExpectedToken = session.AwaitingInterviewStart
@@ -78,8 +80,16 @@ func (w *walk) refusal(r session.Record, alarm session.StepPayload) session.Skip
 		return session.SkipStale
 	case w.held:
 		return session.SkipSafetyHold
+	case w.early(r):
+		return session.SkipStale
 	}
 	return ""
+}
+
+// early reports whether the step of a session is due later than the lead that a clock may have.
+func (w *walk) early(r session.Record) bool {
+	return w.b.Count(`select count(*) from (select due_at from step_alarms where session_id = $1 and step_id = $2 and cause = 'due'
+		order by generation desc limit 1) a where a.due_at > $3`, r.ID, string(r.NextStep), w.b.Clock.Now().Add(5*time.Second)) > 0
 }
 
 // hold puts a safety hold on the person, or lifts it.
