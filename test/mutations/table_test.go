@@ -62,6 +62,12 @@ func mutations() []mutation {
 			file: "services/onboarding/session/step.go",
 			old:  "{SkipStale, view.Token == alarm.ExpectedToken && view.NextStep == alarm.StepID}", without: "{SkipStale, true}",
 		},
+		{
+			guard: "an alarm of another token is stale", in: "./services/onboarding/conversation",
+			run:  "TestExecuteStepSkips/S0_15_TokenThatDiffersAsStale",
+			file: "services/onboarding/session/step.go",
+			old:  "{SkipStale, view.Token == alarm.ExpectedToken && view.NextStep == alarm.StepID}", without: "{SkipStale, view.NextStep == alarm.StepID}",
+		},
 		// Nothing after STOP.
 		{
 			guard: "the consent check inside the claim", in: "./services/messaging/send",

@@ -16,7 +16,8 @@ import (
 
 // visitors seeds sessions at the second of three steps that began within 30 days, half of which are open, and the changes of the counts that
 // triggers would write one by one.
-var visitors = []string{`
+var visitors = []string{
+	`
 insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at, flow, flow_version, flow_state)
 select gen_random_uuid(), $1, gen_random_uuid(), 'onboarding', 'visit:day', case when n % 2 = 0 then 'active' else 'stopped' end, 'v',
     $2::timestamptz - make_interval(hours => (n % 700)::int), $2, 'visit', '0123456789abcdef', '{"step": "day", "visits": {"hello": 1, "day": 1}}'
@@ -40,7 +41,7 @@ func BenchmarkFunnel(b *testing.B) {
 		more, err = store.FoldCounts(b.Context())
 		require.NoError(b, err)
 	}
-	b.Logf("200,000 sessions folded in %v", time.Since(folded)) //nolint:forbidigo // the machine's
+	b.Logf("200,000 sessions folded in %v", time.Since(folded))                                         //nolint:forbidigo // the machine's
 	_, err := pgtest.Owner(b, pool).Exec(b.Context(), `vacuum analyze flow_counts, flow_count_changes`) // as autovacuum does
 	require.NoError(b, err)
 	f := flow.Flow{Name: "visit", Steps: map[string]flow.Step{"hello": {ID: "hello", State: "visit:hello", Waits: true}}}
