@@ -106,6 +106,21 @@ func (f frame) Unlinked(text string) template.HTML {
 	return f.Linked(text)
 }
 
+// nameless is the name of a person who came by a keyword and has told none; onboarding stores it.
+const nameless = "-"
+
+// Called returns the name of a person, or the phone of one who has none.
+func (frame) Called(person interface {
+	GetFirstName() string
+	GetPhone() string
+},
+) string {
+	if name := person.GetFirstName(); name != "" && name != nameless {
+		return name
+	}
+	return person.GetPhone()
+}
+
 // Coded says a code word of the API in plain words. The code stands where the reader points at it.
 func (f frame) Coded(group, code string) template.HTML {
 	words := f.Word(group, code)
