@@ -18,7 +18,7 @@ var crowd = []string{
 	`alter table profiles disable trigger user`,
 	`drop index profiles_search_by_org`,
 	`insert into profiles (id, org_id, phone, first_name, name_key, locale, time_zone, created_at, updated_at)
-select lpad(to_hex(n), 32, '0')::uuid, $1, '+55119' || lpad((n * 7919 % 100000000)::text, 8, '0'), name, key_of_name(name), 'en', 'UTC', $2, $2
+select lpad(to_hex(n), 32, '0')::uuid, $1, '+55119' || lpad((n::bigint * 7919 % 100000000)::text, 8, '0'), name, key_of_name(name), 'en', 'UTC', $2, $2
 from generate_series(1, 1000000) n cross join lateral (select ('{Ana,João,Maria,José,Luíza,Pedro,Inês,Tomás,Clara,Rui,Bia,Caio,Davi,Eva,Íris,Hugo,Lia,Noé,Olga,Yara}'::text[])[1 + n % 20]
     || ' ' || translate(substr(md5((n % 65536)::text), 1, 6), '0123456789', 'ghijklmnop') as name) m`,
 	`create index profiles_search_by_org on profiles using gin (search_pieces(org_id, name_key, phone))`,
