@@ -18,7 +18,7 @@ const saidInConsole = `(() => {
 	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 	while (walk.nextNode()) {
 		const at = walk.currentNode.parentElement;
-		if (!at.closest("script, style, code, pre, q, blockquote, textarea, [lang]:not(html), .bubble")) said.push(walk.currentNode.textContent.trim());
+		if (!at.closest("script, style, code, pre, q, blockquote, textarea, [lang]:not(html), .bubble, .answers, .who, .settings, select[name=lang]")) said.push(walk.currentNode.textContent.trim());
 	}
 	for (const at of document.querySelectorAll("[aria-label], [title], [placeholder], [alt]"))
 		for (const name of ["aria-label", "title", "placeholder", "alt"]) if (at.hasAttribute(name)) said.push(at.getAttribute(name));
