@@ -54,6 +54,7 @@ func foreign(t *testing.T, language string) func(text string) bool {
 			known[text] = true
 		}
 	}
+	delete(known, "operator") // the name that the calls of the test have
 	common := regexp.MustCompile(`(?i)\b(the|is|are|was|were|of|and|with|for|not|this|that|they|has|have|been|will|waits|person|since|until|nothing)\b`)
 	return func(text string) bool { return known[text] || len(common.FindAllString(text, 2)) > 1 }
 }
