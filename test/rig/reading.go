@@ -90,10 +90,51 @@ func measureReading(folder string) (table, error) {
 	return t, nil
 }
 
+// targets are the shares of the unseen texts, in per cent, that a reading must have at least, or at most.
+var targets = []struct {
+	prefix, name string
+	as           []string
+	least, most  float64
+}{
+	{"revocations", "revocations opted out or held", []string{"opted out", "held"}, 99, 100},
+	{"ordinary", "ordinary texts opted out or held", []string{"opted out", "held"}, 0, 1},
+	{"answers: no", "refusals read", []string{"a no"}, 97, 100},
+}
+
+// share returns how many in a hundred of the texts under labels that begin so are read as one of some readings.
+func (t table) share(prefix string, as ...string) float64 {
+	total, found := 0, 0
+	for label, readings := range t {
+		if !strings.HasPrefix(label, prefix) {
+			continue
+		}
+		for reading, n := range readings {
+			total += n
+			if slices.Contains(as, reading) {
+				found += n
+			}
+		}
+	}
+	return 100 * float64(found) / float64(total)
+}
+
+// showTargets prints whether each target is met.
+func (t table) showTargets(out io.Writer) {
+	for _, target := range targets {
+		share, sign, bound, met := t.share(target.prefix, target.as...), "at least", target.least, "met"
+		if target.most < 100 {
+			sign, bound = "at most", target.most
+		}
+		if share < target.least || share > target.most {
+			met = "missed"
+		}
+		fmt.Fprintf(out, "  target %s: %s, %.1f %% of %s %g %%\n", met, target.name, share, sign, bound)
+	}
+}
+
 func showReading(out io.Writer, folder string) error {
 	for _, part := range []struct{ folder, title string }{
 		{"", "texts that the readers were made from"},
-		{"heldout", "texts of other families, by which they were judged"},
 		{"unseen", "texts that they were not made from"},
 	} {
 		t, err := measureReading(filepath.Join(folder, part.folder))
@@ -115,6 +156,9 @@ func showReading(out io.Writer, folder string) error {
 		}
 		if err := columns.Flush(); err != nil {
 			return err
+		}
+		if part.folder != "" {
+			t.showTargets(out)
 		}
 	}
 	return nil

@@ -18,13 +18,13 @@ func TestUnseen(t *testing.T) {
 		most                int
 	}{
 		{"RevocationsAreHeard", "revocations", "passed", 8},
-		{"OrdinaryTextsHoldNobody", "ordinary", "held", 20},
+		{"OrdinaryTextsHoldNobody", "ordinary", "held", 19},
 		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
-		{"RefusalsAreANo", "answers: no", "goes on", 109},
-		{"AnswersGoOn", "answers: yes", "a no", 0},
-		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 67},
-		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 178},
-		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 30},
+		{"RefusalsAreANo", "answers: no", "goes on", 51},
+		{"AnswersGoOn", "answers: yes", "a no", 100},
+		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 88},
+		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 90},
+		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 27},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

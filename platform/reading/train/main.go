@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"paceline.internal/platform/reading"
 )
@@ -189,6 +190,8 @@ func across(out io.Writer, name string, share float64, all, more []text) map[str
 	scores := map[string]float64{}
 	wrong, count := map[string]int{}, map[string]int{}
 	var is, isNot []float64 // the scores of texts that are of the kind, and of others
+	var weights [folds][]float64
+	var fits sync.WaitGroup
 	for fold := range uint32(folds) {
 		others := slices.Clone(more)
 		for _, t := range all {
@@ -196,11 +199,14 @@ func across(out io.Writer, name string, share float64, all, more []text) map[str
 				others = append(others, t)
 			}
 		}
-		weights := fit(share, others)
+		fits.Go(func() { weights[fold] = fit(share, others) })
+	}
+	fits.Wait()
+	for fold := range uint32(folds) {
 		for _, t := range all {
 			if t.family%folds == fold {
 				count[t.file]++
-				found := score(weights, t)
+				found := score(weights[fold], t)
 				scores[t.words] = found
 				if (found > 0) != t.is {
 					wrong[t.file]++

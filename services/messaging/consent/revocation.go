@@ -72,9 +72,9 @@ func wishOf(body, own string) (Wish, Locale) {
 	return NoWish, English
 }
 
-// Bounds of reading.Revocation, chosen on the texts that it was made from.
+// Bounds of reading.Revocation, chosen by reading families of texts with models made without them.
 const (
-	likeARevocation = -0.5
+	likeARevocation = 0.75
 	surelyOrdinary  = -1.5
 )
 
