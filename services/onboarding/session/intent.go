@@ -18,7 +18,8 @@ const (
 	Remark
 )
 
-// surelyRefused is the score, chosen like the bounds of consent, above which a text that no rule knows is a refusal. Below it the conversation goes on.
+// surelyRefused is the score above which a text that no rule knows is a refusal: chosen like the bounds of consent. Below it the
+// conversation goes on.
 const surelyRefused = -0.25
 
 // IntentOf reads a reply in any language at once. A message that consists of listed negatives, repeated or with thanks and please, pauses;
