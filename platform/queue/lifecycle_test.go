@@ -202,7 +202,7 @@ func TestFlow(t *testing.T) {
 		b.change = func(c *queue.Config) {
 			c.Workers, c.Poll = 4, time.Hour
 			c.Admit = func(context.Context, int) (int, time.Duration, error) {
-				if asked.Add(1) == 2 { // as a sender whose rate is used up
+				if asked.Add(1) == 2 { // as for a sender with a rate that is used up
 					b.enqueue("")
 					queue.Wake(b.wake)
 					return 0, time.Hour, nil

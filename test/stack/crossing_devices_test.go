@@ -101,8 +101,8 @@ func (b *bundle) runs(t *testing.T, p *person) (deviceID, runID string) {
 	return deviceID, runID
 }
 
-// attackDevices attacks the stream of the other's device with tokens of ours, and the other's run through the stream of a device of ours. It
-// returns the number of attacks.
+// attackDevices attacks the stream of the other's device with our tokens, and the other's run through the stream of our device. It returns
+// the number of attacks.
 func (b *bundle) attackDevices(t *testing.T, deviceID, runID string, tokens []string) (calls int) {
 	t.Helper()
 	var own struct {

@@ -98,7 +98,7 @@ func TestAlertsFire(t *testing.T) {
 			series: []string{`paceline_sms_receipts_missing 0+2x60 0x60`, `paceline_sms_sends_total{outcome="accepted"} 0+1x120`},
 		},
 		{
-			name: "AKeyThatWasDeletedAtTwilio", alert: "AccountRefused", fires: 8, clears: 50,
+			name: "AKeyThatWasDeletedAtTwilio", alert: "AccountRefused", fires: 9, clears: 50,
 			series: []string{`paceline_sms_account_refusals_total 0x5 0+2x30 60x60`},
 		},
 		{name: "RefusalsOfYesterday", alert: "AccountRefused", series: []string{`paceline_sms_account_refusals_total 7x100`}, fires: never},

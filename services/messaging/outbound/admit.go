@@ -16,7 +16,7 @@ const (
 	// otherPause is for how long an organisation has no turn when a message of one of several senders was put back: what is due of the others
 	// is claimed then, and not all of the first one's before it.
 	otherPause = 50 * time.Millisecond
-	// workerPause is when an organisation that has all of its workers is asked for again.
+	// workerPause is for how long an organisation that has all of its workers has no turn.
 	workerPause = 20 * time.Millisecond
 )
 

@@ -100,3 +100,25 @@ func TestFloodLeavesWorkers(t *testing.T) {
 	require.EqualValues(t, theirShare, most.Load())
 	require.Len(t, b.Sent(), inFlood+meets)
 }
+
+func TestSuspendedOrganisationsWithWorkAreCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	suspended, idle, ended := b.sender.OrgID, uuid.New(), uuid.New()
+	b.AddSender(ended, sendtest.Seconds, nil)
+	for _, org := range []uuid.UUID{suspended, ended} {
+		b.enqueue(func(r *outbound.Request) { r.OrgID = org })
+	}
+	counted := func() int64 {
+		n, err := b.store.Suspended(t.Context())
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, counted())
+	for org, status := range map[uuid.UUID]string{suspended: "suspended", idle: "suspended", ended: "ended"} {
+		require.NoError(t, b.Store.SetOrganisation(t.Context(), org, status, 1, b.Clock.Now()))
+	}
+	require.EqualValues(t, 1, counted())
+	require.NoError(t, b.Store.SetOrganisation(t.Context(), suspended, "active", 2, b.Clock.Now()))
+	require.Zero(t, counted())
+}

@@ -101,7 +101,6 @@ type Gauges struct {
 	InDoubt       map[sms.Status]int           // messages that Twilio may or may not have, by status
 	OldestInDoubt map[sms.Status]time.Duration // how long ago the oldest of them was attempted
 	Missing       int                          // messages that Twilio took a while ago, without a final status
-	Suspended     int                          // organisations that may not send and have messages in the queue
 }
 
 const (
@@ -124,9 +123,7 @@ func Observe(
 		metric.WithDescription("How long ago the oldest text in doubt was attempted."))
 	missing, missingErr := meter.Int64ObservableGauge("paceline_sms_receipts_missing",
 		metric.WithDescription("Texts that Twilio took over 15 minutes ago and whose final status has not come, while it is still asked for."))
-	suspended, suspendedErr := meter.Int64ObservableGauge("paceline_organisations_suspended_waiting",
-		metric.WithDescription("Suspended organisations with messages in the queue, which wait or expire."))
-	if err := errors.Join(inDoubtErr, oldestErr, missingErr, suspendedErr); err != nil {
+	if err := errors.Join(inDoubtErr, oldestErr, missingErr); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -142,8 +139,7 @@ func Observe(
 			o.ObserveFloat64(oldest, gauges.OldestInDoubt[status].Seconds(), which)
 		}
 		o.ObserveInt64(missing, int64(gauges.Missing))
-		o.ObserveInt64(suspended, int64(gauges.Suspended))
 		return nil
-	}, inDoubt, oldest, missing, suspended)
+	}, inDoubt, oldest, missing)
 	return err
 }

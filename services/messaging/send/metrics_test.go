@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -109,22 +108,6 @@ func TestGauges(t *testing.T) {
 		require.InDelta(t, 1, gauge(t, reader, "paceline_sms_receipts_missing", ""), 0)
 		exec(t, b, `update sms_messages set status = 'delivered', next_look_at = null`)
 		require.Zero(t, gauge(t, reader, "paceline_sms_receipts_missing", ""))
-	})
-
-	t.Run("SuspendedOrganisationsWithWorkAreCounted", func(t *testing.T) {
-		t.Parallel()
-		b, reader := setup(t)
-		suspended, idle, ended := uuid.New(), uuid.New(), uuid.New()
-		for org, status := range map[uuid.UUID]string{suspended: "suspended", idle: "suspended", ended: "ended"} {
-			require.NoError(t, b.Store.SetOrganisation(t.Context(), org, status, 1, b.Clock.Now()))
-		}
-		for _, org := range []uuid.UUID{suspended, ended, uuid.New()} {
-			exec(t, b, `insert into sms_outbound_jobs (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, created_at, updated_at)
-				values (gen_random_uuid(), $1, 'k', 'reminder', '', '{"to": "+14155550150", "body": "Hello"}', 1, 'pending', $2, $2, $2)`, org, b.Clock.Now())
-		}
-		require.InDelta(t, 1, gauge(t, reader, "paceline_organisations_suspended_waiting", ""), 0)
-		exec(t, b, `delete from sms_outbound_jobs`)
-		require.Zero(t, gauge(t, reader, "paceline_organisations_suspended_waiting", ""))
 	})
 
 	t.Run("RefusedAccountsAreCounted", func(t *testing.T) {

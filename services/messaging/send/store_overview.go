@@ -135,13 +135,8 @@ const sqlMissing = `
 select count(*)::int from sms_messages
 where next_look_at is not null and status in ('accepted', 'queued', 'sent') and accepted_at <= @before`
 
-// sqlSuspendedWaiting counts organisations that are suspended, and not ended, with something in the queue.
-const sqlSuspendedWaiting = `
-select count(*)::int from organisations o
-where o.status = 'suspended' and exists (select from sms_outbound_jobs j where j.org_id = o.org_id and j.status = 'pending')`
-
-// Gauges counts the messages that are in doubt, those without a final status although Twilio took them so long ago, and the suspended
-// organisations with messages in the queue, in all organisations that ctx may see.
+// Gauges counts the messages that are in doubt, and those without a final status although Twilio took them so long ago, in all
+// organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time, overdue time.Duration) (gauges Gauges, err error) {
 	defer edge.Mark(&err)
 	gauges = Gauges{InDoubt: map[sms.Status]int{}, OldestInDoubt: map[sms.Status]time.Duration{}}
@@ -160,9 +155,5 @@ func (s *Store) Gauges(ctx context.Context, now time.Time, overdue time.Duration
 		return Gauges{}, err
 	}
 	err = s.pool.QueryRow(ctx, sqlMissing, postgres.Args{"before": now.Add(-overdue)}).Scan(&gauges.Missing)
-	if err != nil {
-		return Gauges{}, err
-	}
-	err = s.pool.QueryRow(ctx, sqlSuspendedWaiting).Scan(&gauges.Suspended)
 	return gauges, err
 }
