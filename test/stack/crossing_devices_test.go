@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	connectDevice  = "/v1/devices/{device_id}/connect"
-	unknownToken   = websocket.StatusCode(4401)
-	saysHello      = `{"hello":{"client":"door 1.0"}}`
+	connectDevice = "/v1/devices/{device_id}/connect"
+	unknownToken  = websocket.StatusCode(4401)
+	saysHello     = `{"hello":{"client":"door 1.0"}}`
 )
 
 // stream is the WebSocket of a device; nil where the gateway refuses the token by its form.

@@ -40,7 +40,7 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	if err := errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr, refusalsErr, segmentsErr, accountsErr); err != nil {
 		return nil, err
 	}
-	m.accounts.Add(context.Background(), 0) // none is a number, too
+	m.accounts.Add(context.Background(), 0)                     // none is a number, too
 	for _, why := range []string{refusedByCap, refusedNumber} { // none is a number, too: what grows from it is seen
 		m.refusals.Add(context.Background(), 0, metric.WithAttributes(attribute.String("why", why)))
 	}
