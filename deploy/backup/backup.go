@@ -123,7 +123,8 @@ func (b Backup) look(ctx context.Context, name, url, as string, schema postgres.
 		return f, fmt.Errorf("%s: %w", variable, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	err = conn.QueryRow(ctx, sqlServer).Scan(&f.server.SystemIdentifier, &f.server.Timeline, &f.server.PostgresVersion, &f.database.Name, &f.running)
+	its := &f.server
+	err = conn.QueryRow(ctx, sqlServer).Scan(&its.SystemIdentifier, &its.Timeline, &its.PostgresVersion, &f.database.Name, &f.running)
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", variable, err)
 	}
