@@ -182,7 +182,7 @@ func (b Backup) take(ctx context.Context, f found) (s Server, err error) {
 const elsewhere = `
 As an administrator of the server: create role paceline_backup login replication password '...'; and, where pg_hba.conf has no such line:
   host replication paceline_backup 127.0.0.1/32 scram-sha-256
-Then give --onboarding postgres://paceline_backup:...@HOST/postgres (and --messaging, where that is another server).
+Then give --onboarding postgres://paceline_backup@HOST/postgres, with PGPASSWORD set (and --messaging, where that is another server).
 A managed service makes its own backups and lets nobody replicate: switch its point-in-time recovery on for both databases, restore with its
 console, and then run paceline settle. With archiving by pgBackRest, WAL-G or Barman restore by these.`
 
@@ -265,7 +265,7 @@ func verify(ctx context.Context, folder string, out io.Writer) error {
 
 // execute runs one of PostgreSQL's programs; its error has what the program said.
 func execute(ctx context.Context, environ []string, program string, args ...string) error {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // found by Program
+	cmd := exec.CommandContext(ctx, program, args...)
 	var said bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, &said, &said
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes what it has written

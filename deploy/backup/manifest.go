@@ -98,7 +98,7 @@ func sumOf(path string) (string, error) {
 
 // walRange is that of a base backup, as its backup_manifest has it.
 type walRange struct {
-	Timeline int
+	Timeline int    `json:"Timeline"`
 	StartLSN string `json:"Start-LSN"`
 	EndLSN   string `json:"End-LSN"`
 }

@@ -132,7 +132,8 @@ func (w *work) open(ctx context.Context) error {
 // looks is the pause between two looks for beats.
 const looks = 3 * history.Every
 
-// last returns the last instants that the databases have. A service that runs on one has counted on; beats of another history are of before.
+// last returns the last instants that the databases have. A service that runs on one has counted on; beats of another history are
+// of before.
 func (w *work) last(ctx context.Context, now time.Time) (onboarding, messaging time.Time, err error) {
 	o, m, err := w.points(ctx, now)
 	if err != nil || !o.Noted && !m.Noted {

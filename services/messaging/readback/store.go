@@ -47,7 +47,8 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, n
 const sqlClaim = `
 update readbacks set lease_token = gen_random_uuid(), lease_until = @until
 where id in (
-	select id from readbacks where ended_at is null and read_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
+	select id from readbacks
+	where ended_at is null and read_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
 	order by noticed_at, id limit @most for update skip locked
 )
 returning id, org_id, since, lease_token, failures, senders`

@@ -22,7 +22,8 @@ type Settling struct {
 const sqlStop = `
 insert into readbacks (org_id, since, noticed_at, settling)
 select org_id, @since, @now, true from (
-	select org_id from sms_messages union select org_id from senders union select org_id from organisations union select org_id from consents) o
+	select org_id from sms_messages union select org_id from consents
+	union select org_id from senders union select org_id from organisations) o
 where not exists (select from readbacks b where b.org_id = o.org_id and b.settling and b.noticed_at >= @now and b.ended_at is not null)
 on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), settling = true,
