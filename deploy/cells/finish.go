@@ -17,7 +17,10 @@ func (m *Mover) finish(ctx context.Context, there organisation) error {
 			return err
 		}
 	}
-	opened := false
+	opened, status := false, there.Move.Was
+	if m.Suspended {
+		status = "suspended"
+	}
 	// Messaging opens first: onboarding acts by it.
 	for _, d := range []*database{m.to.messaging, m.to.onboarding} {
 		here, err := d.organisation(ctx)
@@ -28,7 +31,7 @@ func (m *Mover) finish(ctx context.Context, there organisation) error {
 			continue
 		}
 		opened = true
-		if err := m.admit(ctx, d, here, there); err != nil {
+		if err := m.admit(ctx, d, here, there, status); err != nil {
 			return err
 		}
 	}
@@ -36,12 +39,12 @@ func (m *Mover) finish(ctx context.Context, there organisation) error {
 		m.Say("it has moved already")
 		return nil
 	}
-	m.Say("it is open at the target: " + there.Move.Was)
+	m.Say("it is open at the target: " + status)
 	return nil
 }
 
 // admit opens one database of the target.
-func (m *Mover) admit(ctx context.Context, d *database, here, there organisation) error {
+func (m *Mover) admit(ctx context.Context, d *database, here, there organisation, status string) error {
 	told, err := m.eventsTold(ctx, d)
 	if err != nil {
 		return err
@@ -53,7 +56,7 @@ func (m *Mover) admit(ctx context.Context, d *database, here, there organisation
 				return err
 			}
 		}
-		here.Name, here.Status, here.CreatedAt = there.Name, there.Move.Was, there.CreatedAt
+		here.Name, here.Status, here.CreatedAt = there.Name, status, there.CreatedAt
 		here.Version, here.Move = max(here.Version, there.Version)+1, nil
 		if err := d.write(ctx, tx, here, "", now); err != nil {
 			return err
@@ -88,7 +91,10 @@ func rebuild(service string) []string {
 		return []string{
 			`delete from event_outbox where org_id = @org and event_id = any (@told::uuid[])`,
 			// What people wrote while neither cell heard them is read from Twilio's list before anything is sent: a STOP may be in it.
-			`insert into readbacks (org_id, since, noticed_at) values (@org, @since, @now)
+			// It waits for sends that are under way, if there are any.
+			`insert into readbacks (org_id, since, noticed_at)
+			select @org, @since, case when exists (select from sms_messages where org_id = @org and status = 'sending') then @now::timestamptz
+				else @now::timestamptz - interval '1 day' end
 			on conflict (org_id) where ended_at is null
 				do update set since = least(readbacks.since, excluded.since), senders = null, lease_token = null, lease_until = null`,
 		}

@@ -29,7 +29,9 @@ type Mover struct {
 	Source, Target map[string]string
 	// Settle is the time after which all gateways turn the organisation's callers away. Default 5 s.
 	Settle time.Duration
-	Now    func() time.Time
+	// Suspended leaves the organisation suspended at the target.
+	Suspended bool
+	Now       func() time.Time
 	// Say is told each step in words.
 	Say func(string)
 
@@ -210,7 +212,11 @@ func (m *Mover) arrive(ctx context.Context, there organisation) (moved moving, e
 		if err != nil {
 			return moved, err
 		}
-		if here.state() == arriving {
+		source, err := side.from.spans(ctx)
+		if err != nil {
+			return moved, err
+		}
+		if here.state() == arriving && enough(here.Move.Shifts, source) {
 			*side.shifts = here.Move.Shifts
 			continue
 		}
@@ -218,7 +224,7 @@ func (m *Mover) arrive(ctx context.Context, there organisation) (moved moving, e
 			if err := side.to.raise(ctx, tx, false); err != nil {
 				return err
 			}
-			taken, err := shifts(ctx, tx, side.from, side.to)
+			taken, err := reserve(ctx, tx, side.to, source)
 			if err != nil {
 				return err
 			}

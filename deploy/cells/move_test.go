@@ -171,6 +171,27 @@ func TestMoveIsBrokenOff(t *testing.T) {
 	require.True(t, b.acts(b.target))
 	b.requireArrived()
 	b.requireRest()
+	b.after = nil
+	b.requireBack()
+}
+
+// requireBack moves it back, with a row that it has got in the meantime: the source still has what it had, under numbers of its own.
+func (b *bundle) requireBack() {
+	t := b.t
+	t.Helper()
+	b.exec(b.target["ONBOARDING_DATABASE_MIGRATE_URL"],
+		`insert into session_transitions (session_id, at, kind, trigger) select id, @at, 'paused', 'reply' from conversation_sessions`, pgx.NamedArgs{"at": noon})
+	b.exec(b.source["ADMIN"], "grant set on parameter session_replication_role to onboarding, messaging", nil)
+	b.source, b.target = b.target, b.source
+	_, err := b.mover().Move(t.Context())
+	require.NoError(t, err)
+	require.False(t, b.acts(b.source))
+	require.True(t, b.acts(b.target))
+	require.EqualValues(t, 3, b.one(b.target["ONBOARDING_DATABASE_URL"],
+		`select count(*) from session_transitions where session_id in (select id from conversation_sessions where org_id = $1)`, b.org))
+	require.EqualValues(t, 2, b.one(b.target["MESSAGING_DATABASE_URL"],
+		`select count(*) from sms_receipts where message_id in (select id from sms_messages where org_id = $1)`, b.org))
+	require.EqualValues(t, 2, b.one(b.target["ONBOARDING_DATABASE_URL"], `select count(*) from profiles`), "and the other organisation")
 }
 
 // requireArrived holds the target to what was furnished: once, with numbers of its own counters.

@@ -120,61 +120,66 @@ const reserved = 1 << 32
 // slack is more than others take from a sequence between two statements.
 const slack = 1 << 20
 
-// shifts reserves numbers at the target.
-func shifts(ctx context.Context, tx pgx.Tx, from, to *database) (map[string]shift, error) {
-	all := map[string]shift{}
-	for _, t := range from.tables {
+// span is what the source has of a counter: the lowest number of the organisation's rows, or of the first one that it gets, and the last number
+// of all.
+type span struct{ lowest, last int64 }
+
+// spans reads the counters of the source.
+func (d *database) spans(ctx context.Context) (map[string]span, error) {
+	all := map[string]span{}
+	for _, t := range d.tables {
 		for column, counter := range t.Shift {
-			if counter == feed {
-				continue
+			var s span
+			sql := "select coalesce((select min(" + column + ")" + d.shape(t, nil).of + "), last_seq + 1), last_seq from event_feed"
+			if counter != feed {
+				var sequence string
+				err := d.one(ctx, "find the counter of "+t.Name, "select pg_get_serial_sequence('public."+t.Name+"', $1)", []any{column}, &sequence)
+				if err != nil {
+					return nil, err
+				}
+				sql = "select coalesce((select min(" + column + ")" + d.shape(t, nil).of + "), last_value), last_value from " + sequence
+			} else if t.Name != "events" {
+				continue // they name events
 			}
-			of := from.shape(t, nil).of
-			lowest, err := from.lowest(ctx, t.Name, column, of)
-			if err != nil {
+			if err := d.one(ctx, "read the counter of "+t.Name, sql, nil, &s.lowest, &s.last); err != nil {
 				return nil, err
 			}
-			var next int64
-			sequence := fmt.Sprintf("pg_get_serial_sequence('public.%s', '%s')", t.Name, column)
-			if err := tx.QueryRow(ctx, "select nextval("+sequence+") + $1", slack).Scan(&next); err != nil {
-				return nil, to.wrap("reserve numbers", err)
-			}
-			all[counter] = reserve(lowest, next)
-			if _, err := tx.Exec(ctx, "select setval("+sequence+", $1)", all[counter].Until); err != nil {
-				return nil, to.wrap("reserve numbers", err)
-			}
+			all[counter] = s
 		}
 	}
-	if from.service != "onboarding" {
-		return all, nil
-	}
-	var lowest, next int64
-	err := from.one(ctx, "read the counter of events",
-		`select coalesce((select min(seq) from events where org_id = $1), last_seq + 1) from event_feed`, []any{from.org}, &lowest)
-	if err != nil {
-		return nil, err
-	}
-	if err := tx.QueryRow(ctx, `select last_seq + 1 from event_feed for update`).Scan(&next); err != nil {
-		return nil, to.wrap("reserve numbers of events", err)
-	}
-	all[feed] = reserve(lowest, next)
-	_, err = tx.Exec(ctx, `update event_feed set last_seq = $1`, all[feed].Until)
-	return all, to.wrap("reserve numbers of events", err)
+	return all, nil
 }
 
-// lowest is the lowest number of the organisation's rows, or the one that its first row gets at least.
-func (d *database) lowest(ctx context.Context, table, column, of string) (lowest int64, err error) {
-	var sequence string
-	err = d.one(ctx, "find the counter of "+table, "select pg_get_serial_sequence('public."+table+"', $1)", []any{column}, &sequence)
-	if err != nil {
-		return 0, err
+// enough reports whether shifts have room for what the source may count yet.
+func enough(shifts map[string]shift, source map[string]span) bool {
+	for counter, s := range source {
+		if s.last+shifts[counter].By > shifts[counter].Until-reserved/2 {
+			return false
+		}
 	}
-	err = d.one(ctx, "find the lowest number of "+table, "select coalesce((select min("+column+") "+of+"), last_value) from "+sequence, nil, &lowest)
-	return lowest, err
+	return true
 }
 
-func reserve(lowest, next int64) shift {
-	by := max(0, next-lowest)
-	return shift{By: by, Until: lowest + by + reserved}
+// reserve takes numbers at the target.
+func reserve(ctx context.Context, tx pgx.Tx, to *database, source map[string]span) (map[string]shift, error) {
+	all := map[string]shift{}
+	for counter, s := range source {
+		next, set := `select last_seq + 1 from event_feed for update`, `update event_feed set last_seq = $1`
+		if table, column, isSequence := strings.Cut(counter, "."); isSequence {
+			sequence := fmt.Sprintf("pg_get_serial_sequence('public.%s', '%s')", table, column)
+			next, set = fmt.Sprintf("select nextval(%s) + %d", sequence, slack), "select setval("+sequence+", $1)"
+		}
+		var first int64
+		if err := tx.QueryRow(ctx, next).Scan(&first); err != nil {
+			return nil, to.wrap("reserve numbers of "+counter, err)
+		}
+		by := max(0, first-s.lowest)
+		all[counter] = shift{By: by, Until: s.last + by + reserved}
+		if _, err := tx.Exec(ctx, set, all[counter].Until); err != nil {
+			return nil, to.wrap("reserve numbers of "+counter, err)
+		}
+	}
+	return all, nil
 }
 
 // withinReserved fails if the source has counted further than was reserved.

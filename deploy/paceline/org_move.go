@@ -16,11 +16,12 @@ import (
 
 // orgMoveCommand moves an organisation to another deployment.
 type orgMoveCommand struct {
-	ID      string `arg:"" help:"The organisation."`
-	To      string `type:"existingfile" placeholder:"FILE" help:"The environment of the deployment that it moves to."`
-	From    string `type:"existingfile" placeholder:"FILE" help:"The environment of the deployment that it leaves. Default: the shell's."`
-	Cancel  bool   `help:"Give a move up that has not ended: the organisation goes on where it was."`
-	Release bool   `help:"After a move: let the rows that are left behind be erased, by paceline org end."`
+	ID        string `arg:"" help:"The organisation."`
+	To        string `type:"existingfile" placeholder:"FILE" help:"The environment of the deployment that it moves to."`
+	From      string `type:"existingfile" placeholder:"FILE" help:"The environment of the deployment that it leaves. Default: the shell's."`
+	Suspended bool   `help:"Leave it suspended where it arrives, until paceline org resume there."`
+	Cancel    bool   `help:"Give a move up that has not ended: the organisation goes on where it was."`
+	Release   bool   `help:"After a move: let the rows that are left behind be erased, by paceline org end."`
 }
 
 // Help returns the text of --help after the first line.
@@ -35,12 +36,13 @@ same in both. An administrator of the new deployment's Postgres runs once, in ea
 
   grant set on parameter session_replication_role to onboarding, messaging;
 
-Afterwards set the webhook of its numbers at Twilio to the new PUBLIC_BASE_URL, and lead its name there: docs/deploy.md, Cells.`
+Afterwards set the webhook of its numbers at Twilio, and lead its name to the new deployment. Until then what people write is found by the
+search for missed texts there: with --suspended nothing is sent meanwhile. docs/deploy.md, Cells.`
 }
 
 // Run moves it, gives a move up, or releases what a move left behind.
 func (c *orgMoveCommand) Run(ctx context.Context, t terminal) (err error) {
-	m := &cells.Mover{Now: time.Now, Source: t.environ}
+	m := &cells.Mover{Now: time.Now, Source: t.environ, Suspended: c.Suspended}
 	if m.Org, err = uuid.Parse(c.ID); err != nil {
 		return errors.New("the organisation must be a UUID: paceline org list")
 	}
@@ -74,7 +76,12 @@ func (c *orgMoveCommand) Run(ctx context.Context, t terminal) (err error) {
 	if err != nil {
 		return err
 	}
-	return printCounted(t, counted)
+	if err := printCounted(t, counted); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(t.out, "now set the webhook of its numbers at Twilio to\n  %s/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all\n",
+		m.Target["PUBLIC_BASE_URL"])
+	return err
 }
 
 // printCounted shows what both sides have.
