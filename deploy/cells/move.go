@@ -195,8 +195,11 @@ func (m *Mover) check(ctx context.Context, there organisation) error {
 	return m.to.each(func(d *database) error { return d.asReplica(ctx) })
 }
 
-// moving is a move under way.
-type moving struct{ onboarding, messaging map[string]shift }
+// moving is a move under way: the numbers that are reserved at the target, and the tables that the last pass found to be the same.
+type moving struct {
+	onboarding, messaging map[string]shift
+	same                  [2]map[string]Total // of messaging, of onboarding
+}
 
 // arrive raises the fence at the target before anything is written behind it.
 func (m *Mover) arrive(ctx context.Context, there organisation) (moved moving, err error) {
@@ -262,7 +265,7 @@ func (m *Mover) senders(ctx context.Context) ([]sender, error) {
 // follow copies while the source goes on, until few rows change during a pass.
 func (m *Mover) follow(ctx context.Context, moved moving) error {
 	for n := 1; n <= passes; n++ {
-		changed, err := m.pass(ctx, moved)
+		changed, err := m.pass(ctx, &moved)
 		if err != nil {
 			return err
 		}
@@ -274,13 +277,13 @@ func (m *Mover) follow(ctx context.Context, moved moving) error {
 	return nil
 }
 
-func (m *Mover) pass(ctx context.Context, moved moving) (int64, error) {
-	// Messaging comes first: what onboarding has seen of it is there then.
-	told, err := pass(ctx, m.from.messaging, m.to.messaging, moved.messaging)
+func (m *Mover) pass(ctx context.Context, moved *moving) (int64, error) {
+	moved.same = [2]map[string]Total{{}, {}}
+	told, err := pass(ctx, m.from.messaging, m.to.messaging, moved.messaging, moved.same[0])
 	if err != nil {
 		return 0, err
 	}
-	changed, err := pass(ctx, m.from.onboarding, m.to.onboarding, moved.onboarding)
+	changed, err := pass(ctx, m.from.onboarding, m.to.onboarding, moved.onboarding, moved.same[1])
 	return told + changed, err
 }
 
@@ -317,7 +320,7 @@ func (m *Mover) suspend(ctx context.Context, there organisation) (organisation, 
 // close ends all work of the source, and makes the target the same.
 func (m *Mover) close(ctx context.Context, moved moving, there organisation) (organisation, []Counted, error) {
 	turned := time.Now()
-	if _, err := m.pass(ctx, moved); err != nil { // meanwhile gateways learn of it
+	if _, err := m.pass(ctx, &moved); err != nil { // meanwhile gateways learn of it
 		return there, nil, err
 	}
 	if err := pause(ctx, m.Settle-time.Since(turned)); err != nil {
@@ -340,7 +343,7 @@ func (m *Mover) close(ctx context.Context, moved moving, there organisation) (or
 	if err != nil {
 		return there, nil, err
 	}
-	changed, err := m.pass(ctx, moved)
+	changed, err := m.pass(ctx, &moved)
 	if err != nil {
 		return there, nil, err
 	}
@@ -357,11 +360,11 @@ func (m *Mover) seal(ctx context.Context, moved moving) ([]Counted, error) {
 	if err := m.reseal(ctx); err != nil {
 		return nil, err
 	}
-	counted, err := same(ctx, m.from.messaging, m.to.messaging, moved.messaging)
+	counted, err := same(ctx, m.from.messaging, m.to.messaging, moved.messaging, moved.same[0])
 	if err != nil {
 		return nil, err
 	}
-	more, err := same(ctx, m.from.onboarding, m.to.onboarding, moved.onboarding)
+	more, err := same(ctx, m.from.onboarding, m.to.onboarding, moved.onboarding, moved.same[1])
 	if err != nil {
 		return nil, err
 	}

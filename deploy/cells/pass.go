@@ -2,16 +2,19 @@ package cells
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // pass makes the organisation's rows at the target what they are at the source, as of one snapshot, and returns how many rows it wrote or
 // deleted. A table that the target has nothing of is copied in a transaction of its own, for it may be large; all other changes are one
-// transaction, so that a pass that is broken off leaves no row without the one that it belongs to.
-func pass(ctx context.Context, from, to *database, shifts map[string]shift) (changed int64, err error) {
+// transaction, so that a pass that is broken off leaves no row without the one that it belongs to. The tables that it found to be the same are
+// added to found.
+func pass(ctx context.Context, from, to *database, shifts map[string]shift, found map[string]Total) (changed int64, err error) {
 	snapshot, err := from.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return 0, from.wrap("take a snapshot", err)
@@ -20,15 +23,12 @@ func pass(ctx context.Context, from, to *database, shifts map[string]shift) (cha
 	var differ []shape
 	for _, t := range from.tables {
 		s := from.shape(t, shifts)
-		there, err := from.total(ctx, s, s.source)
-		if err != nil {
-			return changed, err
-		}
-		here, err := to.total(ctx, s, s.target)
+		there, here, err := totals(ctx, from, to, s)
 		switch {
 		case err != nil:
 			return changed, err
 		case here == there:
+			found[t.Name] = here
 		case here.Rows > 0:
 			differ = append(differ, s)
 		default:
@@ -81,15 +81,23 @@ type Counted struct {
 	Total
 }
 
-// same counts both sides anew, by statements that copied nothing, and fails where they differ.
-func same(ctx context.Context, from, to *database, shifts map[string]shift) (all []Counted, err error) {
+// totals counts both sides at once.
+func totals(ctx context.Context, from, to *database, s shape) (there, here Total, err error) {
+	var both errgroup.Group
+	both.Go(func() (err error) { there, err = from.total(ctx, s, s.source); return err })
+	here, err = to.total(ctx, s, s.target)
+	return there, here, errors.Join(err, both.Wait())
+}
+
+// same counts what the last pass, behind both fences, has changed, and fails where the sides differ. What that pass found to be the same is not
+// counted again.
+func same(ctx context.Context, from, to *database, shifts map[string]shift, found map[string]Total) (all []Counted, err error) {
 	for _, t := range from.tables {
-		s := from.shape(t, shifts)
-		there, err := from.total(ctx, s, s.source)
-		if err != nil {
-			return nil, err
+		if total, ok := found[t.Name]; ok {
+			all = append(all, Counted{Database: from.service, Table: t.Name, Total: total})
+			continue
 		}
-		here, err := to.total(ctx, s, s.target)
+		there, here, err := totals(ctx, from, to, from.shape(t, shifts))
 		if err != nil {
 			return nil, err
 		}

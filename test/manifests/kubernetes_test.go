@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"paceline.internal/deploy/stack"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/onboarding/conversation"
 )
 
@@ -164,6 +165,24 @@ func TestKubernetes(t *testing.T) {
 			require.Len(t, built.claims, len(slices.DeleteFunc([]string{tt.name}, func(name string) bool { return name != "WithAnchors" })))
 		})
 	}
+
+	t.Run("TwoCells", func(t *testing.T) {
+		t.Parallel()
+		hosts := map[string]bool{}
+		for _, cell := range []string{"values-cell-a.yaml", "values-cell-b.yaml"} {
+			files := filled(t)
+			keyset, err := senders.NextKeyset("")
+			require.NoError(t, err)
+			fill(t, files, "SENDER_KEYSET", keyset)
+			var values map[string]any
+			require.NoError(t, yaml.Unmarshal([]byte(files[cell]), &values))
+			built, err := build(t, files, values)
+			require.NoError(t, err)
+			require.Empty(t, built.wrong(), cell)
+			hosts[built.ingresses[0].Spec.Rules[0].Host] = true
+		}
+		require.Len(t, hosts, 2, "each cell has its name")
+	})
 
 	t.Run("WithoutTheKeyOfAnchorsMessagingWouldNotStart", func(t *testing.T) {
 		t.Parallel()
