@@ -18,7 +18,7 @@ const reasonEnded = "REASON_ORGANISATION_ENDED"
 // statusEnded is the status of an organisation, all callers of which are refused.
 const statusEnded = "ended"
 
-// Statuses of an organisation that moves: a moving one still takes what Twilio posts, a moved one is in another deployment, or not yet here.
+// Statuses of an organisation that moves: a moving one still takes what Twilio posts, a moved one is not here, or not yet.
 const (
 	statusMoving = "moving"
 	statusMoved  = "moved"

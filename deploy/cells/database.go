@@ -98,9 +98,9 @@ func (d *database) one(ctx context.Context, what, sql string, args []any, into .
 	return d.wrap(what, d.QueryRow(ctx, sql, args...).Scan(into...))
 }
 
-// errReplicaRole tells what an administrator has to do once.
-var errReplicaRole = errors.New("rows are written as a replica writes them, without triggers that would act on them a second time, and this login " +
-	"may not: as an administrator of the server run\n  grant set on parameter session_replication_role to ")
+// errReplicaRole names the statement that an administrator has to run once.
+var errReplicaRole = errors.New("rows are written as a replica writes them, without triggers that would act on them a second time, and " +
+	"this login may not: as an administrator of the server run\n  grant set on parameter session_replication_role to ")
 
 // asReplica has no trigger fire, and no foreign key be checked: all rows come from a database that has checked them.
 func (d *database) asReplica(ctx context.Context) error {
@@ -150,15 +150,16 @@ func (d *database) checkFenced(ctx context.Context) (err error) {
 	if d.service == "onboarding" {
 		table = "profiles"
 	}
-	sql := `select (select rolsuper or rolbypassrls from pg_roles where rolname = current_user), (select count(*) from ` + table + ` where org_id = $1)`
+	sql := `select (select rolsuper or rolbypassrls from pg_roles where rolname = current_user),
+		(select count(*) from ` + table + ` where org_id = $1)`
 	var bypasses bool
 	var seen int
 	if err := conn.QueryRow(ctx, sql, d.org).Scan(&bypasses, &seen); err != nil {
 		return d.wrap("look as the login that serves", err)
 	}
 	if bypasses || seen > 0 {
-		return fmt.Errorf("%s: row security does not bind the login that serves: it must not be a superuser (docs/deploy.md, A database of your own)",
-			d.name)
+		return fmt.Errorf("%s: row security does not bind the login that serves: it must not be a superuser (docs/deploy.md, "+
+			"A database of your own)", d.name)
 	}
 	return nil
 }

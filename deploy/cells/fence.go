@@ -49,8 +49,8 @@ func (d *database) behind(ctx context.Context, do func(pgx.Tx) error) error {
 	}
 }
 
-// fenced are the tables that have a fence: those with an org_id, but for the row of the organisation, which tells gateways that it moves, and
-// for the audit: what the platform tries to do with the organisation meanwhile is kept where it was tried.
+// fenced are the tables that have a fence: those with an org_id, but for the row of the organisation, which tells gateways that it moves,
+// and for the audit: what the platform tries to do with the organisation meanwhile is kept where it was tried.
 func (d *database) fenced() []Table {
 	var all []Table
 	known := map[string]Table{}

@@ -101,11 +101,13 @@ func rebuild(service string) []string {
 	}
 	// The newest alarm of what still waits is published anew: the target's engine has none. A repeat of an alarm changes nothing.
 	return []string{
-		`update step_alarms a set published_at = null, qstash_message_id = null, lease_token = null, lease_until = @now, attempts = 0, last_error = ''
+		`update step_alarms a set published_at = null, qstash_message_id = null, lease_token = null, lease_until = @now, attempts = 0,
+			last_error = ''
 		from conversation_sessions s
 		where a.org_id = @org and s.id = a.session_id and s.status = 'active' and s.state_token = a.expected_state_token
 			and not exists (select from step_alarms n where n.session_id = a.session_id and n.step_id = a.step_id and n.generation > a.generation)`,
-		`update goal_alarms a set published_at = null, qstash_message_id = null, lease_token = null, lease_until = @now, attempts = 0, last_error = ''
+		`update goal_alarms a set published_at = null, qstash_message_id = null, lease_token = null, lease_until = @now, attempts = 0,
+			last_error = ''
 		from goals g
 		where a.org_id = @org and g.id = a.goal_id and g.status in (` + openGoals + `)
 			and not exists (select from goal_alarms n where n.goal_id = a.goal_id and n.generation > a.generation)`,
@@ -114,7 +116,8 @@ func rebuild(service string) []string {
 
 // Cancel gives a move up, as long as the target has not opened: the source goes on.
 func (m *Mover) Cancel(ctx context.Context) error {
-	return m.atSource(ctx, leaving, "there is no move to give up: the organisation is not on its way, or has arrived", func(d *database, tx pgx.Tx, o organisation) error {
+	const otherwise = "there is no move to give up: the organisation is not on its way, or has arrived"
+	return m.atSource(ctx, leaving, otherwise, func(d *database, tx pgx.Tx, o organisation) error {
 		o.Status, o.Version, o.Move = o.Move.Was, o.Version+1, nil
 		if err := d.write(ctx, tx, o, "", m.Now()); err != nil {
 			return err
@@ -125,14 +128,16 @@ func (m *Mover) Cancel(ctx context.Context) error {
 
 // sqlIdle takes away what would still act for the organisation at the source.
 const sqlIdle = `
-with deliveries as (delete from event_deliveries where org_id = @org), subscriptions as (delete from event_subscriptions where org_id = @org),
+with deliveries as (delete from event_deliveries where org_id = @org),
+    subscriptions as (delete from event_subscriptions where org_id = @org),
     outbox as (delete from event_outbox where org_id = @org), steps as (delete from step_alarms where org_id = @org),
     goals as (delete from goal_alarms where org_id = @org)
 delete from alarm_jobs where org_id = @org`
 
 // Release lets the source erase what it still has of an organisation that has left: paceline org end does that.
 func (m *Mover) Release(ctx context.Context) error {
-	return m.atSource(ctx, left, "the organisation has not left this cell, or was released", func(d *database, tx pgx.Tx, o organisation) error {
+	const otherwise = "the organisation has not left this cell, or was released"
+	return m.atSource(ctx, left, otherwise, func(d *database, tx pgx.Tx, o organisation) error {
 		o.Move.State = released
 		if d.service == "onboarding" {
 			if _, err := tx.Exec(ctx, sqlIdle, pgx.NamedArgs{"org": m.Org}); err != nil {

@@ -126,7 +126,7 @@ insert into event_outbox (event_id, org_id, type, phone, time, causation_id, dat
 func (b *bundle) mover() *cells.Mover {
 	b.steps = nil
 	return &cells.Mover{
-		Org: b.org, Source: b.source, Target: b.target, Settle: time.Millisecond, Now: func() time.Time { return noon.Add(time.Hour) },
+		Org: b.org, Source: b.source, Target: b.target, Settle: time.Millisecond, Now: func() time.Time { return noon.Add(time.Hour) }, Machine: time.Now,
 		Say: func(step string) {
 			b.steps = append(b.steps, step)
 			if b.after != nil {
@@ -175,7 +175,7 @@ func TestMoveIsBrokenOff(t *testing.T) {
 	b.requireBack()
 }
 
-// requireBack moves it back, with a row that it has got in the meantime: the source still has what it had, under numbers of its own.
+// requireBack moves it back, with a row that it has got in the meantime: the source still has what it had, under its old numbers.
 func (b *bundle) requireBack() {
 	t := b.t
 	t.Helper()
@@ -194,7 +194,7 @@ func (b *bundle) requireBack() {
 	require.EqualValues(t, 2, b.one(b.target["ONBOARDING_DATABASE_URL"], `select count(*) from profiles`), "and the other organisation")
 }
 
-// requireArrived holds the target to what was furnished: once, with numbers of its own counters.
+// requireArrived holds the target to what was furnished: once, with numbers of its counters.
 func (b *bundle) requireArrived() {
 	t, o, m := b.t, b.target["ONBOARDING_DATABASE_URL"], b.target["MESSAGING_DATABASE_URL"]
 	t.Helper()

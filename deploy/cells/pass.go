@@ -11,9 +11,9 @@ import (
 )
 
 // pass makes the organisation's rows at the target what they are at the source, as of one snapshot, and returns how many rows it wrote or
-// deleted. A table that the target has nothing of is copied in a transaction of its own, for it may be large; all other changes are one
-// transaction, so that a pass that is broken off leaves no row without the one that it belongs to. The tables that it found to be the same are
-// added to found.
+// deleted. A table that the target has nothing of is copied in one transaction, for it may be large; all other changes are another
+// one, so that a pass that is broken off leaves no row without the one that it belongs to. The tables that it found to be the same are added
+// to found.
 func pass(ctx context.Context, from, to *database, shifts map[string]shift, found map[string]Total) (changed int64, err error) {
 	snapshot, err := from.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {

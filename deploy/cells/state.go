@@ -102,7 +102,7 @@ func (d *database) write(ctx context.Context, tx pgx.Tx, o organisation, reason 
 	return d.wrap("write the organisation", err)
 }
 
-// keep writes the row in a transaction of its own.
+// keep is write in one transaction.
 func (d *database) keep(ctx context.Context, o organisation, reason string, now time.Time) error {
 	return pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error { return d.write(ctx, tx, o, reason, now) })
 }
@@ -120,7 +120,7 @@ const reserved = 1 << 32
 // slack is more than others take from a sequence between two statements.
 const slack = 1 << 20
 
-// span is what the source has of a counter: the lowest number of the organisation's rows, or of the first one that it gets, and the last number
+// span has two numbers of a counter of the source: the lowest number of the organisation's rows, or of the first one that it gets, and the last number
 // of all.
 type span struct{ lowest, last int64 }
 

@@ -15,7 +15,7 @@ type Table struct {
 	Shown access
 }
 
-// access is how much of a table the services reach while a fence stands.
+// access bounds the services' use of a table while a fence stands.
 type access int
 
 const (

@@ -26,8 +26,8 @@ type orgMoveCommand struct {
 
 // Help returns the text of --help after the first line.
 func (c *orgMoveCommand) Help() string {
-	return `Both deployments serve meanwhile. The rows of the organisation are copied and compared; then it is suspended for seconds, while its callers
-and Twilio get 503 and come again; the last changes are copied, both sides are counted, and the new deployment opens. At no time do both
+	return `Both deployments serve meanwhile. The rows of the organisation are copied and compared; then it is suspended for seconds, while its
+callers and Twilio get 503 and come again; the last changes are copied, both sides are counted, and the new deployment opens. At no time do both
 send. A repeat of the command goes on where a run was broken off.
 
 Each file sets the variables of one deployment as the shell reads them, such as /etc/paceline/paceline.env or the environ.sh of a paceline
@@ -42,7 +42,7 @@ search for missed texts there: with --suspended nothing is sent meanwhile. docs/
 
 // Run moves it, gives a move up, or releases what a move left behind.
 func (c *orgMoveCommand) Run(ctx context.Context, t terminal) (err error) {
-	m := &cells.Mover{Now: time.Now, Source: t.environ, Suspended: c.Suspended}
+	m := &cells.Mover{Now: time.Now, Machine: time.Now, Source: t.environ, Suspended: c.Suspended}
 	if m.Org, err = uuid.Parse(c.ID); err != nil {
 		return errors.New("the organisation must be a UUID: paceline org list")
 	}

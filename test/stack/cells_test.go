@@ -308,7 +308,7 @@ func (c *twoCells) mover() *cells.Mover {
 	source := c.first.services.Environ()
 	source["ONBOARDING_DATABASE_MIGRATE_URL"] = pgtest.OwnerURL(c.t, c.first.config.OnboardingDatabaseURL)
 	source["MESSAGING_DATABASE_MIGRATE_URL"] = pgtest.OwnerURL(c.t, c.first.config.MessagingDatabaseURL)
-	return &cells.Mover{Org: c.org, Source: source, Target: c.second.services.Environ(), Now: c.first.clock.Now, Say: c.say}
+	return &cells.Mover{Org: c.org, Source: source, Target: c.second.services.Environ(), Now: c.first.clock.Now, Machine: time.Now, Say: c.say}
 }
 
 // TestOrganisationMoves: an organisation goes to another cell while its people talk and new ones join. Nothing is lost, nothing is said twice,
