@@ -23,7 +23,8 @@ const (
 	fencePause = 250 * time.Millisecond
 )
 
-// behind runs do in a transaction that has all fenced tables to itself, for milliseconds. It gives way and tries again while they are busy.
+// behind runs do in a transaction that has all fenced tables to itself, for milliseconds. It gives way and tries again while they are
+// busy.
 func (d *database) behind(ctx context.Context, do func(pgx.Tx) error) error {
 	var names []string
 	for _, t := range d.fenced() {

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// finish makes the move irrevocable, and then opens the target. From the first statement on nothing is copied any more: the target may have
-// written by the time of a repeat.
+// finish makes the move irrevocable, and then opens the target. From the first statement on nothing is copied any more: the target may
+// have written by the time of a repeat.
 func (m *Mover) finish(ctx context.Context, there organisation) error {
 	if there.state() == leaving {
 		there.Move.State = left

@@ -1,13 +1,14 @@
 // Package cells moves an organisation from one deployment of Paceline, a cell, to another one, while both serve.
 //
-// The rows are copied while the source goes on, and compared and corrected by their primary keys; then the organisation is suspended, a fence
-// closes the source, one more pass copies what changed, and both sides are counted. Logical replication with row filters would do the same
-// with less reading, but it needs wal_level=logical and a restart of the source, a superuser's subscription, a replica identity on every
-// table for filters on other columns than the key, cannot filter tables that have no org_id, and cannot give rows other numbers: the
-// identity columns of two cells collide. What is compared here is the content, so a pass may be broken off and repeated at any point.
+// The rows are copied while the source goes on, and compared and corrected by their primary keys; then the organisation is suspended, a
+// fence closes the source, one more pass copies what changed, and both sides are counted. Logical replication with row filters would do
+// the same with less reading, but it needs wal_level=logical and a restart of the source, a superuser's subscription, a replica identity
+// on every table for filters on other columns than the key, cannot filter tables that have no org_id, and cannot give rows other
+// numbers: the identity columns of two cells collide. What is compared here is the content, so a pass may be broken off and repeated at
+// any point.
 //
-// At no instant do both cells act: the source is fenced before its row says that the organisation has left, and the target's fence falls only
-// after that. A send that was under way is copied as it stands, and settled at the target by evidence, as after a crash.
+// At no instant do both cells act: the source is fenced before its row says that the organisation has left, and the target's fence falls
+// only after that. A send that was under way is copied as it stands, and settled at the target by evidence, as after a crash.
 package cells
 
 import (
@@ -164,8 +165,8 @@ func (m *Mover) check(ctx context.Context, there organisation) error {
 	case there.state() == arriving:
 		return errors.New("the organisation is on its way to this source: finish that move first")
 	case m.Org.String() == m.Source["DEFAULT_ORG_ID"], m.Org.String() == m.Target["DEFAULT_ORG_ID"]:
-		return errors.New("this is the organisation of DEFAULT_ORG_ID, which has the sender of the environment: it does not move. Store its sender " +
-			"by POST /v1/senders and give DEFAULT_ORG_ID to another organisation first")
+		return errors.New("this is the organisation of DEFAULT_ORG_ID, which has the sender of the environment: it does not move. Store its " +
+			"sender by POST /v1/senders and give DEFAULT_ORG_ID to another organisation first")
 	case m.Source["PSEUDONYM_KEY"] != m.Target["PSEUDONYM_KEY"]:
 		return errors.New("the cells have different values of PSEUDONYM_KEY: the opt-outs of people who were erased would not be recognised")
 	}

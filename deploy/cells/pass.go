@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// pass makes the organisation's rows at the target what they are at the source, as of one snapshot, and returns how many rows it wrote or
-// deleted. A table that the target has nothing of is copied in one transaction, for it may be large; all other changes are another
-// one, so that a pass that is broken off leaves no row without the one that it belongs to. The tables that it found to be the same are added
-// to found.
+// pass makes the organisation's rows at the target what they are at the source, as of one snapshot, and returns how many rows it wrote
+// or deleted. A table that the target has nothing of is copied in one transaction, for it may be large; all other changes are another
+// one, so that a pass that is broken off leaves no row without the one that it belongs to. The tables that it found to be the same are
+// added to found.
 func pass(ctx context.Context, from, to *database, shifts map[string]shift, found map[string]Total) (changed int64, err error) {
 	snapshot, err := from.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -89,8 +89,8 @@ func totals(ctx context.Context, from, to *database, s shape) (there, here Total
 	return there, here, errors.Join(err, both.Wait())
 }
 
-// same counts what the last pass, behind both fences, has changed, and fails where the sides differ. What that pass found to be the same is not
-// counted again.
+// same counts what the last pass, behind both fences, has changed, and fails where the sides differ. What that pass found to be the same
+// is not counted again.
 func same(ctx context.Context, from, to *database, shifts map[string]shift, found map[string]Total) (all []Counted, err error) {
 	for _, t := range from.tables {
 		if total, ok := found[t.Name]; ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// States of an organisation that moves, as its row in either database of either cell has them. No row means that it is nowhere but where it
-// is active.
+// States of an organisation that moves, as its row in either database of either cell has them. No row means that it is nowhere but where
+// it is active.
 const (
 	leaving  = "leaving"  // at the source: its callers are turned away, later it is suspended, until the target has all
 	left     = "left"     // at the source: the target may act; nothing is copied any more
@@ -107,8 +107,8 @@ func (d *database) keep(ctx context.Context, o organisation, reason string, now 
 	return pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error { return d.write(ctx, tx, o, reason, now) })
 }
 
-// shift moves the numbers of a counter that the target counts by itself: a moved row gets its number and By. Until bounds what it may become;
-// the counter of the target goes on behind it, so that what comes later also has the higher number.
+// shift moves the numbers of a counter that the target counts by itself: a moved row gets its number and By. Until bounds what it may
+// become; the counter of the target goes on behind it, so that what comes later also has the higher number.
 type shift struct {
 	By    int64 `json:"by"`
 	Until int64 `json:"until"`
@@ -120,8 +120,8 @@ const reserved = 1 << 32
 // slack is more than others take from a sequence between two statements.
 const slack = 1 << 20
 
-// span has two numbers of a counter of the source: the lowest number of the organisation's rows, or of the first one that it gets, and the last number
-// of all.
+// span has two numbers of a counter of the source: the lowest number of the organisation's rows, or of the first one that it gets, and
+// the last number of all.
 type span struct{ lowest, last int64 }
 
 // spans reads the counters of the source.

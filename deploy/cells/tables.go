@@ -100,8 +100,8 @@ func OnboardingStays() map[string]string {
 	}
 }
 
-// Messaging are the tables of messaging that move, parents first. The ledgers of consent stay readable at the source: its anchors are held
-// to them. The target anchors them anew.
+// Messaging are the tables of messaging that move, parents first. The ledgers of consent stay readable at the source: its anchors are
+// held to them. The target anchors them anew.
 func Messaging() []Table {
 	return []Table{
 		{Name: "organisation_settings"},

@@ -24,8 +24,8 @@ from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and n
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'goose_db_version'
 group by c.relname`
 
-// TestTables: a new table is decided upon before anybody moves an organisation. An identity column, of which both cells have the same numbers,
-// is shifted.
+// TestTables: a new table is decided upon before anybody moves an organisation. An identity column, of which both cells have the same
+// numbers, is shifted.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for name, service := range map[string]struct {

@@ -27,8 +27,8 @@ type orgMoveCommand struct {
 // Help returns the text of --help after the first line.
 func (c *orgMoveCommand) Help() string {
 	return `Both deployments serve meanwhile. The rows of the organisation are copied and compared; then it is suspended for seconds, while its
-callers and Twilio get 503 and come again; the last changes are copied, both sides are counted, and the new deployment opens. At no time do both
-send. A repeat of the command goes on where a run was broken off.
+callers and Twilio get 503 and come again; the last changes are copied, both sides are counted, and the new deployment opens. At no time do
+both send. A repeat of the command goes on where a run was broken off.
 
 Each file sets the variables of one deployment as the shell reads them, such as /etc/paceline/paceline.env or the environ.sh of a paceline
 up: the URLs of both databases (of the owners, ..._MIGRATE_URL), SENDER_KEYSET, PSEUDONYM_KEY, DEFAULT_ORG_ID. PSEUDONYM_KEY must be the
