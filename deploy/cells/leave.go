@@ -148,7 +148,8 @@ func (m *Mover) reseal(ctx context.Context) error {
 			return err
 		}
 		_, err = m.to.messaging.Exec(ctx, `
-update senders set api_key_secret = $3, auth_token = $4, next_auth_token = $5 where org_id = $1 and id = $2`, m.Org, s.ID, sealed["api_key_secret"], sealed["auth_token"], sealed["next_auth_token"])
+update senders set api_key_secret = $3, auth_token = $4, next_auth_token = $5 where org_id = $1 and id = $2`,
+			m.Org, s.ID, sealed["api_key_secret"], sealed["auth_token"], sealed["next_auth_token"])
 		if err != nil {
 			return m.to.messaging.wrap("seal credentials", err)
 		}
