@@ -186,7 +186,7 @@ const sqlOutbound = `
 select id::text, idempotency_key, status, coalesce(twilio_sid, '') from sms_messages where direction = 'outbound' order by id`
 
 // attach brings every row of messaging to its session, together with the texts at Twilio that were sent for it: a text
-// names its row in the URL of its receipts, so even one with a lost answer is found. One that was read back has a new row, which has its SID.
+// names its row in the URL of its receipts, so even one with a lost answer is found. One that was read back has a new row with its SID.
 func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []twilio.Message, v *Verdict) error {
 	at, known, rows := map[string][]taken{}, map[string]bool{}, map[string]string{}
 	for i, m := range texts {
