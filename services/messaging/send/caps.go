@@ -107,17 +107,6 @@ func (c Cap) with(room Cap) Cap {
 	return Cap{Messages: c.Messages + room.Messages, Segments: c.Segments + room.Segments}
 }
 
-// within returns the cap that holds where a wider one does, too.
-func (c Cap) within(wider Cap) Cap {
-	switch {
-	case wider == Cap{}:
-		return c
-	case c == Cap{}:
-		return wider
-	}
-	return Cap{Messages: min(c.Messages, wider.Messages), Segments: min(c.Segments, wider.Segments)}
-}
-
 // of returns the limits of a message to a phone. Our own answers to words about consent have none: a person who writes STOP or HELP has to
 // get an answer, and the words of each message are answered once.
 func (c Caps) of(r Request) Limits {

@@ -83,7 +83,7 @@ func (s *Service) forgetSettings(orgID uuid.UUID) {
 	delete(s.decided.known, orgID)
 }
 
-// overlay puts what an organisation has decided in place of what the environment says; of two caps the lower one holds. sms.ErrInvalid.
+// overlay puts what an organisation has decided in place of what the environment says. sms.ErrInvalid.
 func (d *Settings) overlay(decided *messagingv1.Sending) error {
 	d.Brand, d.HelpContact = decided.GetBrand(), decided.GetHelpContact()
 	caps := decided.GetCaps()
@@ -114,7 +114,7 @@ func overlayCap(name string, of *Cap, decided *messagingv1.Cap) error {
 		return edge.Invalid("sending.caps."+name,
 			fmt.Sprintf("must have messages and segments of 1 to %d each, or both 0 for no cap", mostOfACap))
 	}
-	*of = c.within(*of) // an organisation that may raise them would text more than those who run the deployment answer for
+	*of = c
 	return nil
 }
 

