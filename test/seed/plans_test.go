@@ -85,7 +85,10 @@ func readsOfOnboarding(pool *pgxpool.Pool) []read {
 		}
 	}
 	return []read{
-		{"Overview", func(ctx context.Context) error { _, err := store.Overviews().Overview(ctx, org, now, 10_001); return err }, 45_000},
+		{"Overview", func(ctx context.Context) error {
+			_, err := store.Overviews().Overview(ctx, org, now, 10_001)
+			return err
+		}, 45_000},
 		{"People", profiles(people.ProfileFilter{}), 1_000},
 		{"PeopleByPhone", profiles(people.ProfileFilter{Phone: "+12015550042"}), 100},
 		{"PeopleByACommonName", profiles(people.ProfileFilter{Name: "a"}), 12_000},
