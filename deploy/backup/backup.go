@@ -178,7 +178,7 @@ func (b Backup) take(ctx context.Context, f found) (s Server, err error) {
 	return s, err
 }
 
-// elsewhere says what to do where a base backup cannot be had.
+// elsewhere has the ways to a base backup where this one is refused.
 const elsewhere = `
 As an administrator of the server: create role paceline_backup login replication password '...'; and, where pg_hba.conf has no such line:
   host replication paceline_backup 127.0.0.1/32 scram-sha-256
@@ -186,7 +186,7 @@ Then give --onboarding postgres://paceline_backup@HOST/postgres, with PGPASSWORD
 A managed service makes its own backups and lets nobody replicate: switch its point-in-time recovery on for both databases, restore with its
 console, and then run paceline settle. With archiving by pgBackRest, WAL-G or Barman restore by these.`
 
-// mayReplicate says what to do when the login may not replicate.
+// mayReplicate returns an error with the ways out when the login may not replicate.
 func mayReplicate(ctx context.Context, as, system string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -21,7 +21,7 @@ const (
 // manifestFile is written last: a folder without it is no whole backup.
 const manifestFile = "manifest.json"
 
-// Manifest says what a backup has.
+// Manifest lists the contents of a backup.
 type Manifest struct {
 	Paceline  string              `json:"paceline"` // the version that made it
 	Databases map[string]Database `json:"databases"`

@@ -22,9 +22,9 @@ type backupCommand struct {
 
 // Help is the long text of --help.
 func (c *backupCommand) Help() string {
-	return `It runs PostgreSQL's pg_basebackup against the server of ONBOARDING_DATABASE_URL and that of MESSAGING_DATABASE_URL, or once where both
-are on one server, verifies what it wrote, and adds manifest.json. The services go on. A backup alone gives back the instant at which it
-ended; for any later instant keep the WAL, too: docs/deploy.md, Backup.`
+	return `It runs PostgreSQL's pg_basebackup against the server of ONBOARDING_DATABASE_URL and that of MESSAGING_DATABASE_URL, or once
+where both are on one server, verifies what it wrote, and adds manifest.json. The services go on. A backup alone gives back the
+instant at which it ended; for any later instant keep the WAL, too: docs/deploy.md, Backup.`
 }
 
 // Run makes the backup.
@@ -58,7 +58,7 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal) error {
 
 // settleCommand settles a restore.
 type settleCommand struct {
-	Since time.Time     `placeholder:"TIME" help:"The instant that both databases were restored to. Default: the last that each has of its service."`
+	Since time.Time     `placeholder:"TIME" help:"When both databases were restored to. Default: the last that each has of its service."`
 	Grace time.Duration `default:"5m" help:"How long steps may ask for what Twilio had sent, before the people are held."`
 	Wait  time.Duration `default:"1h" help:"How long it waits in all."`
 }

@@ -35,7 +35,7 @@ type commands struct {
 	Org      orgCommand      `cmd:"" group:"operate" help:"Make, list, suspend, resume, move and end the organisations of a deployment."`
 	Backup   backupCommand   `cmd:"" group:"operate" help:"Back up the servers of both databases while they are in use."`
 	Restore  restoreCommand  `cmd:"" group:"operate" help:"Prepare a Postgres server from a backup, for an instant."`
-	Settle   settleCommand   `cmd:"" group:"operate" help:"After a restore: read back what was lost, compare, hold whom nobody can know, go on."`
+	Settle   settleCommand   `cmd:"" group:"operate" help:"After a restore: read back what was lost, compare, hold who is in doubt, go on."`
 	Profiles profilesCommand `cmd:"" group:"operate" help:"Import people from a CSV file."`
 
 	Token     tokenCommand     `cmd:"" group:"develop" help:"Print a bearer token for gRPC, or with --api for /v1."`

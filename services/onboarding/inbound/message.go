@@ -67,6 +67,7 @@ type reply struct {
 	Message    Message   `json:"message"`
 	ReceivedAt time.Time `json:"received_at"` // when it reached us
 	lateBy     time.Duration
+	ahead      bool // recorded before its job's turn, which reports it if it is late
 }
 
 // replyIn reads the message that a job carries.

@@ -266,7 +266,7 @@ func missing(listed []Listed, again bool) (all []Message) {
 func (in *Service) recordInOrder(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
-	_, _, err := in.apply(ctx, &reply{Place: conversation.AnyPlace, Message: m})
+	_, _, err := in.record(ctx, &reply{Place: conversation.AnyPlace, Message: m, ahead: true})
 	return err
 }
 

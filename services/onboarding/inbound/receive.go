@@ -132,16 +132,6 @@ func hopeless(err error) bool {
 // record reads the person and has messaging record their message, with when it reached us: its recording may come late, and a
 // STOP or START counts from when it was said.
 func (in *Service) record(ctx context.Context, m *reply) (conversation.View, Recorded, error) {
-	view, recorded, err := in.apply(ctx, m)
-	if err == nil && m.Message.Late() {
-		m.lateBy = max(in.Now().Sub(m.Message.ReceivedAt), time.Second)
-		in.reportLate(ctx, *m, recorded)
-	}
-	return view, recorded, err
-}
-
-// apply is record without a report of a late one.
-func (in *Service) apply(ctx context.Context, m *reply) (conversation.View, Recorded, error) {
 	orgID := cmp.Or(m.Message.OrgID, in.OrgID)
 	if m.Message.Channel == "" && (orgID != in.OrgID || m.Message.Account != "") {
 		m.Message.Owner = orgID
@@ -164,6 +154,10 @@ func (in *Service) apply(ctx context.Context, m *reply) (conversation.View, Reco
 		return conversation.View{}, Recorded{}, ErrUnknownSender
 	default: // no flow of this one may answer it
 		return conversation.View{}, Recorded{}, ErrElsewhere
+	}
+	if m.Message.Late() && !m.ahead {
+		m.lateBy = max(in.Now().Sub(m.Message.ReceivedAt), time.Second)
+		in.reportLate(ctx, *m, recorded)
 	}
 	return view, recorded, nil
 }

@@ -33,7 +33,7 @@ func (s *Store) SetHold(ctx context.Context, h Hold) (err error) {
 
 const sqlHolds = `select org_id, phone, held, version from holds where version > 0 order by org_id, phone`
 
-// KnownHold is what an operator has last said of a hold, as this database has it.
+// KnownHold is an operator's last word about a hold that this database has.
 type KnownHold struct {
 	OrgID   uuid.UUID
 	Phone   string
