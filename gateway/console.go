@@ -67,7 +67,8 @@ func (g *gateway) openConsole(
 		},
 		Client: route.ClientFrom, Health: g.health, Follow: g.events.Follow,
 		Named: func(r *http.Request, path string) { route.EventFrom(r.Context()).At(r, path) },
-		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links, Handsets: cfg.HandsetsURL, PhonesOf: cfg.DefaultOrgID,
+		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links,
+		Handsets: cfg.HandsetsURL, PhonesOf: cfg.DefaultOrgID,
 		Log: deps.Log, Now: deps.Now,
 	})
 }

@@ -105,7 +105,7 @@ func (w Window) shows(passed time.Duration) bool {
 	return minute >= w.opens || minute < w.closes
 }
 
-// Quiet is a window by the clock of one person. The zero value is always open.
+// Quiet has the quiet hours of one person: all the time outside its window, by their clock. The zero value has none.
 //
 // Only the time counts that a clock on the person's wall shows at an instant, and nothing else. Where the clocks are changed that
 // settles everything: an opening that the clock leaps over comes when it leaps, and where an hour is repeated the window is

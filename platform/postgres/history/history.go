@@ -86,8 +86,8 @@ type Point struct {
 }
 
 const sqlPoint = `
-select coalesce((` + sqlLast + `), (select max(noticed_at) from histories), @now), exists (select from histories where name = current_history()),
-	(select max(written) from beats)`
+select coalesce((` + sqlLast + `), (select max(noticed_at) from histories), @now),
+	exists (select from histories where name = current_history()), (select max(written) from beats)`
 
 // At returns the place of a database in its history.
 func At(ctx context.Context, db postgres.DB, now time.Time) (p Point, err error) {

@@ -48,8 +48,8 @@ const (
 	AskWhether  ReplyKind = "ask" // the texts are to stop, of a person who is held by words that may say so
 )
 
-// Reply is one our message about consent, which the person's message calls for: Twilio answers its own English words by itself,
-// but no others. It is stored together with the person's message and sent after it.
+// Reply is our answer to a person's words about consent: Twilio answers its own English words by itself, but no others.
+// It is stored together with the person's message and sent after it.
 type Reply struct {
 	MessageID uuid.UUID // the person's message
 	OrgID     uuid.UUID

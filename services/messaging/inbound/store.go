@@ -97,7 +97,10 @@ func decide(ctx context.Context, tx pgx.Tx, e Entry, current consent.State, args
 	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &listed, &others, &doubt, &asked); err != nil {
 		return Consequences{}, err
 	}
-	last := LastWords{Person: edge.Value(person), Listed: listed, Others: edge.Value(others), Doubt: edge.Value(doubt), Asked: edge.Value(asked)}
+	last := LastWords{
+		Person: edge.Value(person), Listed: listed, Others: edge.Value(others),
+		Doubt: edge.Value(doubt), Asked: edge.Value(asked),
+	}
 	follows := e.Decide(current, last, consent.Asked{})
 	if !follows.ByRules {
 		return follows, nil

@@ -181,8 +181,8 @@ func (k *Keyset) openAll(orgID, id uuid.UUID, s sealed) (c Credentials, err erro
 	return c, errors.Join(secretErr, tokenErr, nextErr)
 }
 
-// Reseal opens the sealed columns of a sender with one keyset, and seals them with another: its row moves to another deployment. The columns
-// are api_key_secret, auth_token and next_auth_token.
+// Reseal opens the sealed columns of a sender with one keyset, and seals them with another: its row moves to another deployment. The
+// columns are api_key_secret, auth_token and next_auth_token.
 func Reseal(from, to *Keyset, orgID, id uuid.UUID, columns map[string][]byte) (map[string][]byte, error) {
 	resealed := map[string][]byte{}
 	for name, bytes := range columns {
