@@ -364,6 +364,34 @@ func TestReplyDuringTheBurst(t *testing.T) {
 		})
 	}
 
+	onboardingtest.Subtest(t, "OneHeldBeforeAnEarlierStepIsTheAnswerIfItCameAfterTheLastMessage", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(4)
+		b.Clock.Advance(time.Second)
+		b.Fails(r, messagingtest.AcceptLost)
+		b.Clock.Advance(time.Second)
+		b.Reply(p, "not now")
+		b.Exec(`update held_replies set turn = turn - 1`) // a database that lost two moves had it delivered again
+		b.Executes(r)
+		b.Quiet()
+		require.True(t, b.At(r.ID, session.AwaitingInterviewStart, "").Paused)
+		require.Equal(t, slices.Concat(onboardingtest.Whole, []string{onboardingtest.Later}), b.Sequence(p))
+	})
+
+	onboardingtest.Subtest(t, "OneHeldBeforeAnEarlierStepThatWasUsedAnswersNothingAgain", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(4)
+		b.Clock.Advance(time.Second)
+		b.Fails(r, messagingtest.AcceptLost)
+		b.Clock.Advance(time.Second)
+		b.Reply(p, "not now")
+		b.Exec(`update held_replies set turn = turn - 1`)
+		b.Exec(`update webhook_jobs j set idempotency_key = 'held:' || h.job_id || ':' || h.turn + 1
+			from held_replies h where j.id <> h.job_id and j.status = 'completed'
+			and j.id = (select id from webhook_jobs where id <> h.job_id limit 1)`)
+		b.Executes(r)
+		b.Quiet()
+		require.False(t, b.At(r.ID, session.AwaitingInterviewStart, "").Paused)
+	})
+
 	onboardingtest.Subtest(t, "S0_67_OneThatIsProcessedLateAnswersNothingLater", setup, func(t *testing.T, b *bundle) {
 		p, r := b.InBurst(4)
 		b.Unrecorded(p, "no")

@@ -88,15 +88,27 @@ with asked as (
     from unnest(@id::uuid[], @session::uuid[], @turn::int[], @answers::int[], @since::timestamptz[], @at::timestamptz[], @cause::uuid[])
         as u (id, session, turn, answers, since, at, cause)`
 
-const sqlAnswerLast = `
+const sqlAnswerLast = sqlLast + `h.turn = u.turn` + sqlOfLast + sqlAnswer
+
+// sqlAnswerLastSince also answers one held before an earlier step, if it came after the text that is answered: a database that lost the
+// moves of a burst has texts delivered again that were answers to its last one. One that was used for a place since then is none.
+const sqlAnswerLastSince = sqlLast + `(h.turn = u.turn or h.turn < u.turn and u.since > timestamptz 'epoch')` + sqlOfLast + `
+where turn = place or not exists (
+    select from webhook_jobs a where a.org_id = last.org_id
+        and a.idempotency_key in (select 'held:' || last.id || ':' || n from generate_series(last.turn + 1, place) n)
+)` + sqlAnswer
+
+const (
+	sqlLast = `
 ), last as (
-    select u.id as job, u.answers, u.at, l.* from asked u cross join lateral (
-        select j.id, j.org_id, j.subject, h.received_at, m.message
+    select u.id as job, u.turn as place, u.answers, u.at, l.* from asked u cross join lateral (
+        select j.id, j.org_id, j.subject, h.turn, h.received_at, m.message
         from held_replies h join webhook_jobs j on j.id = h.job_id
         cross join lateral (
             select case j.event_type when '` + EventResumedReply + `' then j.payload -> 'message' else j.payload end as message
         ) m
-        where h.session_id = u.session and h.turn = u.turn
+        where h.session_id = u.session and `
+	sqlOfLast = `
           and (h.received_at > u.since or m.message ? 'received_at' and h.received_at >= date_trunc('second', u.since))
         order by h.received_at desc, h.job_id desc limit 1
     ) l
@@ -105,16 +117,18 @@ insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subje
 select job, org_id, 'held:' || id || ':' || answers, 'internal', '` + EventResumedReply + `', subject,
        jsonb_build_object('place', answers, 'message', message, 'received_at', received_at),
        'pending', at as due, at as created, at as updated
-from last
+from last`
+	sqlAnswer = `
 on conflict (org_id, idempotency_key) do nothing
 returning pg_notify('` + ChannelJobs + `', '')`
+)
 
 // sqlAnswerMoved is sqlAnswerHeld of sessions after this very transaction has ended their burst: it follows sqlMove in one round trip, and
 // one that was overtaken answers nothing. That the transaction has moved the session is not enough: it may have parked it, for another
 // execution of the same step.
 const sqlAnswerMoved = sqlAnswers + `
     join conversation_sessions s on s.id = u.session and s.id = any(@session::uuid[]) and s.xmin = pg_current_xact_id_if_assigned()::xid
-        and s.status = 'active' and s.next_step_id is null` + sqlAnswerLast
+        and s.status = 'active' and s.next_step_id is null` + sqlAnswerLastSince
 
 // sqlAnswerMovedByJob is the same behind sqlMoveByJob, of sessions with jobs that this very transaction has completed.
 const sqlAnswerMovedByJob = sqlAnswers + `
