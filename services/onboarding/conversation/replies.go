@@ -32,7 +32,7 @@ func (c *Service) Judged(ctx context.Context, m Reply) error {
 // Answer has a session follow a message of its person, or note it in the timeline, and ends the message's job with that.
 // people.ErrConflict when the session has moved since it was read.
 func (c *Service) Answer(ctx context.Context, view View, m Reply) error {
-	if view.Session.ID == "" { // a stranger, or a person who is not activated: kept as a message, answers nothing
+	if view.Session.ID == "" { // of an unknown person, or of one without a session and not for the inbox: kept, and not answered
 		return c.unattended(ctx, m)
 	}
 	ctx, end := c.Spans.Begin(ctx, "onboarding.reply", view.Session.ID)
@@ -121,9 +121,9 @@ func (c *Service) consent(ctx context.Context, view View, m Reply) error {
 // ErrNothingToDo reports that a job's work is done although nothing was changed, so that the runner has to end it.
 var ErrNothingToDo = errors.New("nothing to do")
 
-// unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among
-// the failed jobs: messages that belong to no conversation, such as those of the outbound queue, would go on. One job of a person is
-// enough: else a person who writes such words a thousand times would bury those of others.
+// unattended ends a text that no session takes: there is nothing to do, unless it may be an opt-out. Then it fails the job, so that an
+// operator finds it among the failed jobs: messages that belong to no conversation, such as those of the outbound queue, would go on. One
+// job of a person is enough: else a person who writes such words a thousand times would bury those of others.
 func (c *Service) unattended(ctx context.Context, m Reply) error {
 	if m.Effect != EffectAmbiguous {
 		return ErrNothingToDo

@@ -31,8 +31,8 @@ func (c *Service) awaitWindow(
 	})
 }
 
-// begun reports whether a step belongs to a burst that is under way: the message before it was taken moments ago, or its own message
-// was taken already and only that is not written down.
+// begun reports whether a step belongs to a burst that is under way: the message before it was taken moments ago, or the carrier has
+// its own message already, and only the session has not moved yet.
 func (c *Service) begun(ctx context.Context, f *flow.Flow, r session.Record, at flow.State, due StepDue, now time.Time) (bool, error) {
 	if at.Before != "" && !due.First.IsZero() && session.BurstGoesOn(due.First.Add(-f.Due(at).After), now) {
 		return true, nil

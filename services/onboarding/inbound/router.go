@@ -26,8 +26,8 @@ func (in *Service) readers() []reader {
 	}
 }
 
-// reader reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again. Without an error the
-// reader has ended the job in the transaction of its change; with conversation.ErrNothingToDo the runner completes it.
+// reader reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again. One that takes a
+// text returns nil if it has ended the job itself, with its change, and conversation.ErrNothingToDo if the runner is to end it.
 type reader func(ctx context.Context, t text) (taken bool, err error)
 
 // text is a recorded message, as it is read.

@@ -12,7 +12,7 @@ type Intent int
 const (
 	// Advance goes on: whatever is positive, neutral, ambiguous, unreadable or empty.
 	Advance Intent = iota
-	// Pause waits: a refusal, or a not now.
+	// Pause is a no or a "later": the flow answers it with its negative: text, and waits, unless negative: has a step to go on to.
 	Pause
 	// Remark answers nothing: a reaction to a message, a quote of one, or an automatic reply.
 	Remark

@@ -7,7 +7,8 @@ import (
 	"paceline.internal/services/onboarding/words"
 )
 
-// later asks to be reminded at another time, of nothing else: "remind me tomorrow", "me lembra semana que vem". It is a not now.
+// later is one form of a not now, a wish to be reminded and nothing else: "remind me tomorrow", "me lembra semana que vem". The plain words
+// are in reading.Refused.
 var later = words.Together().Regexp(`^(?:{later-polite} )*{later-ask}(?: {later-when})*$`)
 
 // putsOff reports whether a message asks for nothing but another time.

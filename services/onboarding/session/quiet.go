@@ -5,8 +5,9 @@ import (
 )
 
 const (
-	// burstPause is the longest between two messages of one burst. After a longer one, because the flow has it or because the step was
-	// held up, the next message begins anew. It is longer than any wait for a receipt (MaxAfterDelivery) and than the sweeper's first repeats.
+	// burstPause is the longest time between two messages of one burst. After a longer one, because the flow has it or because the step
+	// was held up, the next message begins anew, and waits for quiet hours to end. It is longer than any wait for a receipt
+	// (MaxAfterDelivery) and than the sweeper's first repeats.
 	burstPause = 15 * time.Minute
 	// clockSkew bounds how far the clock that rings may be ahead of our clock.
 	clockSkew = 5 * time.Second

@@ -88,6 +88,7 @@ func (o Outreach) SendAt(now time.Time) (time.Time, Skip) {
 }
 
 // Daytime is the first instant, not before now, that is between 08:00 and 21:00 by the clocks of all zones; none, and nil, is UTC.
+// These are engagement's quiet hours; no setting changes them.
 func Daytime(now time.Time, zones ...*time.Location) time.Time {
 	var known []*time.Location
 	for _, zone := range zones {
