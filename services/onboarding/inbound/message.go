@@ -80,7 +80,7 @@ func replyIn(j queue.Job) (reply, error) {
 	if err := json.Unmarshal(j.Payload, into); err != nil {
 		return reply{}, conversation.Unreadable(j, err)
 	}
-	m.Message.OrgID, m.Message.From = j.OrgID, senderOf(m.Message.From)
+	m.Message.OrgID, m.Message.From = j.OrgID, writerOf(m.Message.From)
 	if m.ReceivedAt.IsZero() { // it came in its own job
 		m.ReceivedAt = j.CreatedAt
 	}

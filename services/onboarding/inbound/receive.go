@@ -20,7 +20,7 @@ const inlineBudget = 3 * time.Second
 // all the same. Errors: ErrInvalidMessage, ErrUnknownSender, ErrElsewhere, queue.ErrPayloadMismatch, and what the ports
 // return.
 func (in *Service) Receive(ctx context.Context, m Message) (queue.Enqueued, error) {
-	m.From = senderOf(m.From)
+	m.From = writerOf(m.From)
 	if err := in.learnUser(ctx, m); err != nil {
 		return queue.Enqueued{}, err
 	}
@@ -55,7 +55,7 @@ func (in *Service) keep(ctx context.Context, m Message) (queue.Enqueued, error) 
 	}
 	orgID := cmp.Or(m.OrgID, in.OrgID)
 	named := m // a known person's messages are done in order, with or without the number in them
-	if err := in.nameSender(ctx, &named, orgID); err != nil && !errors.Is(err, ErrNumberless) {
+	if err := in.numberWriter(ctx, &named, orgID); err != nil && !errors.Is(err, ErrNumberless) {
 		return queue.Enqueued{}, err
 	}
 	job := conversation.NewJob(orgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, named.From, payload, in.Now())
@@ -136,7 +136,7 @@ func (in *Service) record(ctx context.Context, m *reply) (conversation.View, Rec
 	if m.Message.Channel == "" && (orgID != in.OrgID || m.Message.Account != "") {
 		m.Message.Owner = orgID
 	}
-	if err := in.nameSender(ctx, &m.Message, orgID); err != nil {
+	if err := in.numberWriter(ctx, &m.Message, orgID); err != nil {
 		return conversation.View{}, Recorded{}, err
 	}
 	view, err := in.Store.Conversation(ctx, orgID, m.Message.From)

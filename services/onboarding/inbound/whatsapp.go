@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// numberless begins the sender of a WhatsApp message that names no number; WhatsApp's id of the person follows. It is also the subject of
+// numberless begins the writer of a WhatsApp message that names no number; WhatsApp's id of the person follows. It is also the subject of
 // the message's job.
 const numberless = "whatsapp:"
 
@@ -22,16 +22,16 @@ const numberless = "whatsapp:"
 var ErrNumberless = errors.New("WhatsApp gave no phone number of the sender, and no message before has told whose id it is; " +
 	"read the words: if they are a STOP, record it for the person's number")
 
-// senderOf returns the sender of a message as the person is stored, whichever form the carrier goes on with.
-func senderOf(from string) string {
+// writerOf returns the writer of a message as the person is stored, whichever form the carrier goes on with.
+func writerOf(from string) string {
 	if strings.HasPrefix(from, numberless) {
 		return from
 	}
 	return phone.Canonical(from)
 }
 
-// nameSender gives a message without a number the number of the person that its id belongs to; ErrNumberless.
-func (in *Service) nameSender(ctx context.Context, m *Message, orgID string) error {
+// numberWriter gives a message without a number the number of the person that its id belongs to; ErrNumberless.
+func (in *Service) numberWriter(ctx context.Context, m *Message, orgID string) error {
 	user, missing := strings.CutPrefix(m.From, numberless)
 	if !missing {
 		return nil
@@ -72,7 +72,7 @@ func (in *Service) learnUser(ctx context.Context, m Message) error {
 		}
 		old.Message.From = m.From
 		if _, _, err := in.record(ctx, &old); err != nil && !hopeless(err) {
-			return fmt.Errorf("record what a sender wrote before: %w", err)
+			return fmt.Errorf("record what the writer wrote before: %w", err)
 		}
 	}
 	return in.Store.LearnUser(ctx, Learned{OrgID: orgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: in.Now()})
