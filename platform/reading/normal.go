@@ -18,7 +18,7 @@ func Normalise(text string) string {
 	var last rune
 	run := 0
 	for _, r := range norm.NFKD.String(strings.ToValidUTF8(text, "\uFFFD")) { // NFKD leaves what follows a byte that is no letter
-		r = letters.Fold(looksLike(r))
+		r = looksLike(letters.Fold(looksLike(r))) // some look like one in lower case alone
 		if r < 0 {
 			continue
 		}

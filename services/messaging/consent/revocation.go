@@ -72,7 +72,7 @@ func wishOf(body, own string) (Wish, Locale) {
 	return NoWish, English
 }
 
-// Bounds of reading.Revocation, chosen by reading families of texts with models made without them.
+// Bounds of reading.Revocation, chosen by models that were made without the texts that they then read.
 const (
 	likeARevocation = 0.75
 	surelyOrdinary  = -1.5
