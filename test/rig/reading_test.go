@@ -17,14 +17,14 @@ func TestUnseen(t *testing.T) {
 		name, prefix, wrong string
 		most                int
 	}{
-		{"RevocationsAreHeard", "revocations", "passed", 8},
-		{"OrdinaryTextsHoldNobody", "ordinary", "held", 19},
+		{"RevocationsAreHeard", "revocations", "passed", 7},
+		{"OrdinaryTextsHoldNobody", "ordinary", "held", 13},
 		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
-		{"RefusalsAreANo", "answers: no", "goes on", 51},
-		{"AnswersGoOn", "answers: yes", "a no", 100},
-		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 88},
-		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 90},
-		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 27},
+		{"RefusalsAreANo", "answers: no", "goes on", 31},
+		{"AnswersGoOn", "answers: yes", "a no", 59},
+		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 83},
+		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 94},
+		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 55},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
