@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -68,7 +69,7 @@ func (g *gateway) openConsole(
 		Client: route.ClientFrom, Health: g.health, Follow: g.events.Follow,
 		Named: func(r *http.Request, path string) { route.EventFrom(r.Context()).At(r, path) },
 		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links,
-		Handsets: cfg.HandsetsURL, PhonesOf: cfg.DefaultOrgID,
+		Handsets: cfg.HandsetsURL, PhonesOf: strings.ToLower(cfg.DefaultOrgID),
 		Log: deps.Log, Now: deps.Now,
 	})
 }

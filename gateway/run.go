@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -192,7 +193,7 @@ func openSources(cfg Config) ([]route.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KAPSO_PHONE_NUMBER_ID %w", err)
 	}
-	shops, err := route.ReadOwners(cfg.ShopifyShops)
+	shops, err := route.ReadOwners(strings.ToLower(cfg.ShopifyShops)) // as Shopify names its shops
 	if err != nil {
 		return nil, fmt.Errorf("SHOPIFY_SHOPS %w", err)
 	}

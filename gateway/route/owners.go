@@ -20,15 +20,19 @@ func ReadOwners(text string) (Owners, error) {
 		}
 		id, orgID, named := strings.Cut(strings.TrimSpace(one), "=")
 		_, twice := owners[id]
+		org, err := uuid.Parse(orgID)
 		switch {
 		case id == "" || CheckEventID("id", id) != nil:
 			return nil, errors.New("has an id that is none")
-		case named && uuid.Validate(orgID) != nil:
+		case named && err != nil:
 			return nil, errors.New("has an organisation that is no UUID: write ID or ID=ORG_ID")
 		case twice:
 			return nil, errors.New("has an id twice, and one organisation alone hears it")
 		}
-		owners[id] = orgID
+		owners[id] = ""
+		if named {
+			owners[id] = org.String()
+		}
 	}
 	return owners, nil
 }

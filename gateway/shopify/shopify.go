@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"paceline.internal/gateway/route"
 )
@@ -66,7 +67,7 @@ var errTwoShops = errors.New(headerShop + " and the body name two shops")
 // matter.
 func (s shops) read(header http.Header, body []byte) ([]route.Webhook, error) {
 	e := event{
-		Topic: header.Get(headerTopic), Shop: header.Get(headerShop), WebhookID: header.Get(headerID),
+		Topic: header.Get(headerTopic), Shop: strings.ToLower(header.Get(headerShop)), WebhookID: header.Get(headerID),
 		EventID: route.Storable(header.Get(headerEventID)), APIVersion: route.Storable(header.Get(headerVersion)),
 		TriggeredAt: route.Storable(header.Get(headerAt)),
 	}
@@ -86,7 +87,7 @@ func (s shops) read(header http.Header, body []byte) ([]route.Webhook, error) {
 	var signed struct {
 		Shop string `json:"shop_domain"`
 	}
-	if json.Unmarshal(e.Body, &signed) == nil && signed.Shop != "" && signed.Shop != e.Shop {
+	if json.Unmarshal(e.Body, &signed) == nil && signed.Shop != "" && !strings.EqualFold(signed.Shop, e.Shop) {
 		return nil, errTwoShops
 	}
 	name := "shopify." + e.Topic

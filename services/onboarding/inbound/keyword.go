@@ -24,6 +24,9 @@ type published interface {
 // EntrySource names in the ledger the consent of a person who has written a keyword of a flow.
 const EntrySource = "keyword"
 
+// strangersReach bounds how late the keyword of an unknown phone may reach us and still enrol it.
+const strangersReach = time.Hour
+
 // enroller makes a profile of a phone that has none; people.Service implements it.
 type enroller interface {
 	EnrolStranger(ctx context.Context, orgID, phone string, languages []string) (people.Profile, error)
@@ -51,6 +54,9 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	if inOne || !s.CreatedAt.Before(t.message.until()) {
 		return false, nil // it is a word in a conversation, or has begun one already
 	}
+	if s.ProfileID == "" && t.message.lateBy > strangersReach {
+		return false, nil // whoever wrote it may have been erased since
+	}
 	err = in.enter(ctx, t, s.ProfileID, f)
 	_, limited := errors.AsType[*conversation.TooManyActivations](err)
 	switch {
@@ -71,6 +77,12 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 
 // enter begins a flow for a person, who is enrolled before if they have no profile.
 func (in *Service) enter(ctx context.Context, t text, profileID string, f flow.Flow) error {
+	consent, err := people.ConsentRecord{
+		Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second),
+	}.Normalise(in.Now())
+	if err != nil {
+		return err // before anybody is enrolled
+	}
 	if profileID == "" {
 		p, err := in.People.EnrolStranger(ctx, t.OrgID, t.Phone, f.Languages)
 		if err != nil {
@@ -78,9 +90,6 @@ func (in *Service) enter(ctx context.Context, t text, profileID string, f flow.F
 		}
 		profileID = p.ID
 	}
-	_, err := in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
-		ProfileID: profileID, Flow: f.Name,
-		Consent: &people.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
-	})
+	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{ProfileID: profileID, Flow: f.Name, Consent: &consent})
 	return err
 }
