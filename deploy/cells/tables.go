@@ -96,7 +96,7 @@ func Onboarding() []Table {
 func OnboardingStays() map[string]string {
 	return map[string]string{
 		"organisations": written, "alarm_jobs": republish, "delivery_reservations": shortly, "device_nodes": process, "event_types": migration,
-		"event_feed": ofCell, "histories": process, "beats": process,
+		"event_feed": ofCell, "histories": process, "beats": process, "restores": ofCell,
 	}
 }
 
