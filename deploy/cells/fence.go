@@ -30,6 +30,11 @@ func (d *database) behind(ctx context.Context, do func(pgx.Tx) error) error {
 	for _, t := range d.fenced() {
 		names = append(names, t.Name)
 	}
+	return d.alone(ctx, names, do)
+}
+
+// alone is behind for some tables.
+func (d *database) alone(ctx context.Context, names []string, do func(pgx.Tx) error) error {
 	lock := "lock table " + strings.Join(names, ", ") + " in access exclusive mode"
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error {
@@ -74,7 +79,10 @@ func (d *database) raise(ctx context.Context, tx pgx.Tx, source bool) error {
 	if err := d.drop(ctx, tx); err != nil {
 		return err
 	}
-	condition := fmt.Sprintf("(org_id is distinct from '%s' or current_setting('app.moving', true) = '%s')", d.org, d.org)
+	if err := d.checkBound(ctx, tx); err != nil {
+		return err
+	}
+	condition := d.condition()
 	for _, t := range d.fenced() {
 		commands := []string{"all"}
 		switch {
@@ -98,6 +106,40 @@ func (d *database) raise(ctx context.Context, tx pgx.Tx, source bool) error {
 		}
 	}
 	return nil
+}
+
+const sqlUnbound = `
+select coalesce(string_agg(relname, ', ' order by relname), '') from pg_class
+where relnamespace = 'public'::regnamespace and relname = any ($1) and not (relrowsecurity and relforcerowsecurity)`
+
+// checkBound refuses tables on which a policy would bind nobody, or not their owner.
+func (d *database) checkBound(ctx context.Context, tx pgx.Tx) error {
+	var names []string
+	for _, t := range d.fenced() {
+		names = append(names, t.Name)
+	}
+	var unbound string
+	if err := tx.QueryRow(ctx, sqlUnbound, names).Scan(&unbound); err != nil {
+		return err
+	}
+	if unbound != "" {
+		return fmt.Errorf("row security is not enabled and forced on %s: a fence would not hold", unbound)
+	}
+	return nil
+}
+
+// outbox has the events that messaging hands to onboarding.
+const outbox = "event_outbox"
+
+// hideEvents keeps the events of the organisation in messaging, which goes on writing them. Onboarding takes events of all
+// organisations at once: it could take none while it refuses those of this one.
+func (d *database) hideEvents(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, fmt.Sprintf("create policy %s on %s as restrictive for select using %s", d.policy("select"), outbox, d.condition()))
+	return err
+}
+
+func (d *database) condition() string {
+	return fmt.Sprintf("(org_id is distinct from '%s' or current_setting('app.moving', true) = '%s')", d.org, d.org)
 }
 
 // drop takes the fence away.

@@ -3,6 +3,7 @@ package cells
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -10,17 +11,22 @@ import (
 
 // finish makes the move irrevocable, and then opens the target. From the first statement on nothing is copied any more: the target may
 // have written by the time of a repeat.
-func (m *Mover) finish(ctx context.Context, there organisation) error {
+func (m *Mover) finish(ctx context.Context, there organisation) (err error) {
 	if there.state() == leaving {
-		there.Move.State = left
+		there.Move.State, there.Move.Opens = left, there.Move.Was
+		if m.Suspended {
+			there.Move.Opens = "suspended"
+		}
 		if err := m.from.onboarding.keep(ctx, there, "it lives in another cell", m.Now()); err != nil {
 			return err
 		}
 	}
-	opened, status := false, there.Move.Was
-	if m.Suspended {
-		status = "suspended"
-	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w\nit has left the source and is not open yet: repeat the same command", err)
+		}
+	}()
+	opened, status := false, there.Move.Opens
 	// Messaging opens first: onboarding acts by it.
 	for _, d := range []*database{m.to.messaging, m.to.onboarding} {
 		here, err := d.organisation(ctx)
@@ -34,6 +40,9 @@ func (m *Mover) finish(ctx context.Context, there organisation) error {
 		if err := m.admit(ctx, d, here, there, status); err != nil {
 			return err
 		}
+	}
+	if err := m.showEvents(ctx); err != nil {
+		return err
 	}
 	if !opened {
 		m.Say("it has moved already")
@@ -49,6 +58,10 @@ func (m *Mover) admit(ctx context.Context, d *database, here, there organisation
 	if err != nil {
 		return err
 	}
+	known, err := m.to.messaging.organisation(ctx)
+	if err != nil {
+		return err
+	}
 	return d.behind(ctx, func(tx pgx.Tx) error {
 		now := m.Now()
 		for _, s := range rebuild(d.service) {
@@ -57,12 +70,25 @@ func (m *Mover) admit(ctx context.Context, d *database, here, there organisation
 			}
 		}
 		here.Name, here.Status, here.CreatedAt = there.Name, status, there.CreatedAt
-		here.Version, here.Move = max(here.Version, there.Version)+1, nil
+		here.Version, here.Move = max(here.Version, there.Version, known.Version)+1, nil // messaging heeds a later change
 		if err := d.write(ctx, tx, here, "", now); err != nil {
 			return err
 		}
-		return d.drop(ctx, tx)
+		if err := d.drop(ctx, tx); err != nil || d.service == "onboarding" {
+			return err
+		}
+		return d.hideEvents(ctx, tx)
 	})
+}
+
+// showEvents lets messaging of the target hand its events over, also those of before a run was broken off.
+func (m *Mover) showEvents(ctx context.Context) error {
+	d := m.to.messaging
+	here, err := d.organisation(ctx)
+	if err != nil || here.state() != "" { // it moves on
+		return err
+	}
+	return d.alone(ctx, []string{outbox}, func(tx pgx.Tx) error { return d.drop(ctx, tx) })
 }
 
 // eventsTold has the events that messaging's outbox still has, and onboarding's log already.
@@ -96,7 +122,8 @@ func rebuild(service string) []string {
 			select @org, @since, case when exists (select from sms_messages where org_id = @org and status = 'sending') then @now::timestamptz
 				else @now::timestamptz - interval '1 day' end
 			on conflict (org_id) where ended_at is null
-				do update set since = least(readbacks.since, excluded.since), senders = null, lease_token = null, lease_until = null`,
+				do update set since = least(readbacks.since, excluded.since), senders = null, read_at = null, lease_token = null,
+					lease_until = null`,
 		}
 	}
 	// The newest alarm of what still waits is published anew: the target's engine has none. A repeat of an alarm changes nothing.
@@ -134,15 +161,26 @@ with deliveries as (delete from event_deliveries where org_id = @org),
     goals as (delete from goal_alarms where org_id = @org)
 delete from alarm_jobs where org_id = @org`
 
+// sqlMute leaves messaging of the source nothing to send with or to look up at Twilio: its fence falls, and what people write goes on
+// to arrive at the same numbers, at the target.
+const sqlMute = `
+with jobs as (delete from sms_outbound_jobs where org_id = @org), readbacks as (delete from readbacks where org_id = @org),
+    outbox as (delete from event_outbox where org_id = @org)
+update senders set status = 'disabled', api_key_secret = null, auth_token = null, next_auth_token = null, version = version + 1,
+    updated_at = @now, deleted_at = @now
+where org_id = @org and deleted_at is null`
+
 // Release lets the source erase what it still has of an organisation that has left: paceline org end does that.
 func (m *Mover) Release(ctx context.Context) error {
 	const otherwise = "the organisation has not left this cell, or was released"
 	return m.atSource(ctx, left, otherwise, func(d *database, tx pgx.Tx, o organisation) error {
 		o.Move.State = released
-		if d.service == "onboarding" {
-			if _, err := tx.Exec(ctx, sqlIdle, pgx.NamedArgs{"org": m.Org}); err != nil {
-				return err
-			}
+		still := sqlIdle
+		if d.service == "messaging" {
+			still = sqlMute
+		}
+		if _, err := tx.Exec(ctx, still, pgx.NamedArgs{"org": m.Org, "now": m.Now()}); err != nil {
+			return err
 		}
 		if err := d.write(ctx, tx, o, "it lives in another cell; its rows may be erased here", m.Now()); err != nil {
 			return err

@@ -2,6 +2,7 @@ package cells
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,14 +13,33 @@ import (
 	"paceline.internal/services/messaging/senders"
 )
 
-// leave has the source turn callers away. It goes on sending, and takes what Twilio posts, so that a STOP waits for nothing.
-func (m *Mover) leave(ctx context.Context, there organisation) (organisation, error) {
-	if there.state() == leaving {
-		return there, nil
+const sqlLeave = `update organisations set move = $2, reason = 'it moves to another cell', changed_at = $3 where org_id = $1`
+
+// leave has the source turn callers away. It goes on sending, and takes what Twilio posts, so that a STOP waits for nothing. The
+// organisation may have been suspended or ended since it was read first, and messaging may still have to be told: both stay.
+func (m *Mover) leave(ctx context.Context) (there organisation, err error) {
+	d := m.from.onboarding
+	err = pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error {
+		if there, err = d.organisationIn(ctx, tx, " for update"); err != nil {
+			return err
+		}
+		if there.state() == leaving {
+			return nil
+		}
+		if err := m.movable(there); err != nil {
+			return err
+		}
+		there.Move = &move{State: leaving, Was: there.Status, At: m.Now(), To: m.place}
+		text, err := json.Marshal(there.Move)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sqlLeave, m.Org, string(text), m.Now())
+		return d.wrap("write the organisation", err)
+	})
+	if err == nil {
+		m.Say("the source turns its callers away")
 	}
-	there.Move = &move{State: leaving, Was: there.Status, At: m.Now(), To: m.place}
-	err := m.from.onboarding.keep(ctx, there, "it moves to another cell", m.Now())
-	m.Say("the source turns its callers away")
 	return there, err
 }
 
@@ -43,7 +63,13 @@ func (m *Mover) suspend(ctx context.Context, there organisation) (organisation, 
 }
 
 // close ends all work of the source, and makes the target the same.
-func (m *Mover) close(ctx context.Context, moved moving, there organisation) (organisation, []Counted, error) {
+func (m *Mover) close(ctx context.Context, moved moving, there organisation) (_ organisation, _ []Counted, err error) {
+	standing := "the source turns the organisation's callers away"
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w\n%s: repeat the command to go on, or give it up with --cancel", err, standing)
+		}
+	}()
 	turned := m.Machine()
 	if _, err := m.pass(ctx, &moved); err != nil { // meanwhile gateways learn of it
 		return there, nil, err
@@ -51,10 +77,10 @@ func (m *Mover) close(ctx context.Context, moved moving, there organisation) (or
 	if err := pause(ctx, m.Settle-m.Machine().Sub(turned)); err != nil {
 		return there, nil, err
 	}
-	there, err := m.suspend(ctx, there)
-	if err != nil {
+	if there, err = m.suspend(ctx, there); err != nil {
 		return there, nil, err
 	}
+	standing = "the organisation is suspended at the source"
 	began := m.Machine()
 	if err := m.awaitSends(ctx); err != nil {
 		return there, nil, err

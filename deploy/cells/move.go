@@ -74,11 +74,11 @@ func (m *Mover) Move(ctx context.Context) (counted []Counted, err error) {
 	if err := m.sameTarget(ctx, there); err != nil {
 		return nil, err
 	}
-	if there.state() == left || there.state() == released {
-		return nil, m.finish(ctx, there)
-	}
 	if err := m.check(ctx, there); err != nil {
 		return nil, err
+	}
+	if there.state() == left || there.state() == released {
+		return nil, m.finish(ctx, there)
 	}
 	moved, err := m.arrive(ctx, there)
 	if err != nil {
@@ -87,11 +87,11 @@ func (m *Mover) Move(ctx context.Context) (counted []Counted, err error) {
 	if err := m.follow(ctx, moved); err != nil {
 		return nil, err
 	}
-	if there, err = m.leave(ctx, there); err != nil {
+	if there, err = m.leave(ctx); err != nil {
 		return nil, err
 	}
 	if there, counted, err = m.close(ctx, moved, there); err != nil {
-		return nil, fmt.Errorf("%w\nthe organisation is suspended at the source: repeat the command to go on, or give it up with --cancel", err)
+		return nil, err
 	}
 	return counted, m.finish(ctx, there)
 }
@@ -132,12 +132,17 @@ func (m *Mover) open(ctx context.Context, both bool) (done func(), err error) {
 			return nil, err
 		}
 	}
+	return done, m.from.onboarding.lockMove(ctx)
+}
+
+// lockMove keeps a second run away from a cell, whether it is the source of it or the target.
+func (d *database) lockMove(ctx context.Context) error {
 	var locked bool
-	err = m.from.onboarding.one(ctx, "lock the move", `select pg_try_advisory_lock(hashtext('paceline org move'))`, nil, &locked)
+	err := d.one(ctx, "lock the move", `select pg_try_advisory_lock(hashtext('paceline org move'))`, nil, &locked)
 	if err == nil && !locked {
-		err = errors.New("another move of this source runs")
+		err = fmt.Errorf("%s: another move from or to this deployment runs", d.name)
 	}
-	return done, err
+	return err
 }
 
 const (
@@ -156,7 +161,8 @@ func (m *Mover) sameTarget(ctx context.Context, there organisation) error {
 	return nil
 }
 
-func (m *Mover) check(ctx context.Context, there organisation) error {
+// movable refuses an organisation that cannot leave the source.
+func (m *Mover) movable(there organisation) error {
 	switch {
 	case there.Name == "":
 		return errors.New("the source has no such organisation: paceline org list")
@@ -164,12 +170,57 @@ func (m *Mover) check(ctx context.Context, there organisation) error {
 		return errors.New("the organisation has ended at the source; resume it first")
 	case there.state() == arriving:
 		return errors.New("the organisation is on its way to this source: finish that move first")
-	case m.Org.String() == m.Source["DEFAULT_ORG_ID"], m.Org.String() == m.Target["DEFAULT_ORG_ID"]:
-		return errors.New("this is the organisation of DEFAULT_ORG_ID, which has the sender of the environment: it does not move. Store its " +
-			"sender by POST /v1/senders and give DEFAULT_ORG_ID to another organisation first")
-	case m.Source["PSEUDONYM_KEY"] != m.Target["PSEUDONYM_KEY"]:
+	}
+	return nil
+}
+
+func (m *Mover) check(ctx context.Context, there organisation) error {
+	hasLeft := there.state() == left || there.state() == released
+	if !hasLeft {
+		if err := m.movable(there); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(m.checkEnviron("source", m.Source), m.checkEnviron("target", m.Target)); err != nil {
+		return err
+	}
+	if m.Source["PSEUDONYM_KEY"] != m.Target["PSEUDONYM_KEY"] {
 		return errors.New("the cells have different values of PSEUDONYM_KEY: the opt-outs of people who were erased would not be recognised")
 	}
+	if err := m.checkSchemas(ctx); err != nil {
+		return err
+	}
+	if err := m.to.onboarding.lockMove(ctx); err != nil {
+		return err
+	}
+	here, err := m.to.onboarding.organisation(ctx)
+	if err == nil && !hasLeft && here.Name != "" && here.Move == nil {
+		err = errors.New("the target has this organisation already")
+	}
+	if err != nil {
+		return err
+	}
+	return m.to.each(func(d *database) error { return d.asReplica(ctx) })
+}
+
+// checkEnviron refuses an environment that does not tell enough of its cell.
+func (m *Mover) checkEnviron(cell string, environ map[string]string) error {
+	defaultOrg, err := uuid.Parse(environ["DEFAULT_ORG_ID"])
+	switch {
+	case err != nil:
+		return fmt.Errorf("the environment of the %s has no UUID in DEFAULT_ORG_ID: without one a deployment uses "+
+			"00000000-0000-7000-8000-000000000001", cell)
+	case defaultOrg == m.Org:
+		return errors.New("this is the organisation of DEFAULT_ORG_ID, which has the sender of the environment: it does not move. Store its " +
+			"sender by POST /v1/senders and give DEFAULT_ORG_ID to another organisation first")
+	case environ["PSEUDONYM_KEY"] == "":
+		return fmt.Errorf("the environment of the %s has no PSEUDONYM_KEY", cell)
+	}
+	return nil
+}
+
+// checkSchemas refuses cells of different releases.
+func (m *Mover) checkSchemas(ctx context.Context) error {
 	for _, pair := range [][2]*database{{m.from.onboarding, m.to.onboarding}, {m.from.messaging, m.to.messaging}} {
 		var versions [2]int64
 		var places [2]string
@@ -186,14 +237,7 @@ func (m *Mover) check(ctx context.Context, there organisation) error {
 				pair[0].service, versions[0], versions[1])
 		}
 	}
-	here, err := m.to.onboarding.organisation(ctx)
-	if err == nil && here.Name != "" && here.Move == nil {
-		err = errors.New("the target has this organisation already")
-	}
-	if err != nil {
-		return err
-	}
-	return m.to.each(func(d *database) error { return d.asReplica(ctx) })
+	return nil
 }
 
 // moving is a move under way: the numbers that are reserved at the target, and the tables that the last pass found to be the same.

@@ -2,6 +2,7 @@ package cells_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,7 +56,8 @@ func cell(t *testing.T) map[string]string {
 	}
 	t.Cleanup(func() { _ = server.Stop(context.WithoutCancel(t.Context())) })
 	keyset, err := senders.NextKeyset("")
-	environ := map[string]string{"SENDER_KEYSET": keyset, "PSEUDONYM_KEY": "the same in both", "ADMIN": server.URL("postgres", "postgres")}
+	environ := map[string]string{"SENDER_KEYSET": keyset, "PSEUDONYM_KEY": "the same in both", "DEFAULT_ORG_ID": uuid.NewString(), "ADMIN": server.URL("postgres", "postgres"),
+		"MESSAGING_ADMIN": server.URL("messaging", "postgres")}
 	for service, m := range map[string]postgres.Migrations{"ONBOARDING": onboarding.Migrations(), "MESSAGING": messaging.Migrations()} {
 		if err == nil {
 			err = server.EnsureService(t.Context(), m.Service)
@@ -183,10 +185,22 @@ func (b *bundle) requireBack() {
 		`insert into session_transitions (session_id, at, kind, trigger) select id, @at, 'paused', 'reply' from conversation_sessions`, pgx.NamedArgs{"at": noon})
 	b.exec(b.source["ADMIN"], "grant set on parameter session_replication_role to onboarding, messaging", nil)
 	b.source, b.target = b.target, b.source
-	_, err := b.mover().Move(t.Context())
+	o, m := b.target["ONBOARDING_DATABASE_MIGRATE_URL"], b.target["MESSAGING_DATABASE_URL"]
+	b.exec(o, `alter table organisations add constraint stays check (move is not null) not valid`, nil)
+	suspended := b.mover()
+	suspended.Suspended = true
+	_, err := suspended.Move(t.Context())
+	require.ErrorContains(t, err, "it has left the source and is not open yet: repeat the same command")
+	b.exec(m, `insert into event_outbox (event_id, org_id, type, phone, time, causation_id, data) values (@id, @org, 'message.sent', '', @at, '', '{}')`,
+		pgx.NamedArgs{"id": uuid.New(), "org": b.org, "at": noon})
+	require.Zero(t, b.one(m, `select count(*) from event_outbox where org_id = $1`, b.org), "onboarding is fenced and would refuse it")
+	b.exec(o, `alter table organisations drop constraint stays`, nil)
+	_, err = b.mover().Move(t.Context())
 	require.NoError(t, err)
+	require.EqualValues(t, 1, b.one(m, `select count(*) from event_outbox where org_id = $1`, b.org))
+	require.EqualValues(t, 1, b.one(o, `select count(*) from organisations where org_id = $1 and status = 'suspended' and move is null`, b.org),
+		"the first run was told to leave it suspended")
 	require.False(t, b.acts(b.source))
-	require.True(t, b.acts(b.target))
 	require.EqualValues(t, 3, b.one(b.target["ONBOARDING_DATABASE_URL"],
 		`select count(*) from session_transitions where session_id in (select id from conversation_sessions where org_id = $1)`, b.org))
 	require.EqualValues(t, 2, b.one(b.target["MESSAGING_DATABASE_URL"],
@@ -240,15 +254,31 @@ func TestMoveIsGivenUp(t *testing.T) {
 	require.True(t, b.acts(b.source))
 	b.exec(b.source["ONBOARDING_DATABASE_MIGRATE_URL"], `update profiles set first_name = 'Eve' where org_id = @org`, pgx.NamedArgs{"org": b.org})
 	b.exec(b.source["ONBOARDING_DATABASE_MIGRATE_URL"], `delete from step_alarms where org_id = @org`, pgx.NamedArgs{"org": b.org})
+	b.after = func(step string) {
+		if strings.HasPrefix(step, "pass 1") {
+			b.exec(b.source["ONBOARDING_DATABASE_MIGRATE_URL"],
+				`update organisations set status = 'suspended', wanted = 'suspended', version = version + 1 where org_id = @org`, pgx.NamedArgs{"org": b.org})
+		}
+	}
 	_, err = b.mover().Move(t.Context())
 	require.NoError(t, err)
+	b.after = nil
+	require.EqualValues(t, 1, b.one(b.target["ONBOARDING_DATABASE_URL"], `select count(*) from organisations where status = 'suspended' and move is null`),
+		"it was suspended meanwhile")
 	require.EqualValues(t, 1, b.one(b.target["ONBOARDING_DATABASE_URL"], `select count(*) from profiles where first_name = 'Eve'`))
 	require.EqualValues(t, 0, b.one(b.target["ONBOARDING_DATABASE_URL"], `select count(*) from step_alarms`))
 	require.ErrorContains(t, b.mover().Cancel(t.Context()), "no move to give up")
 
+	b.exec(b.source["MESSAGING_ADMIN"], `
+insert into senders (id, org_id, name, account_sid, api_key_sid, number, segments_per_second, countries, status, api_key_secret, auth_token, version, created_at, updated_at)
+	values (@id, @org, 'x', 'AC' || repeat('0', 32), 'SK' || repeat('0', 32), '+12025550180', 1, '{US}', 'active', 'x', 'x', 1, @at, @at)`,
+		pgx.NamedArgs{"id": uuid.New(), "org": b.org, "at": noon})
 	require.NoError(t, b.mover().Release(t.Context()))
 	require.EqualValues(t, 1, b.one(b.source["ONBOARDING_DATABASE_URL"], `select count(*) from profiles where org_id = $1`, b.org), "paceline org end erases them")
 	require.EqualValues(t, 0, b.one(b.source["ONBOARDING_DATABASE_URL"], `select count(*) from step_alarms where org_id = $1`, b.org))
+	require.EqualValues(t, 0, b.one(b.source["MESSAGING_DATABASE_URL"],
+		`select count(*) from senders where org_id = $1 and deleted_at is null`, b.org), "it has nothing to send with")
+	require.EqualValues(t, 1, b.one(b.source["MESSAGING_DATABASE_URL"], `select count(*) from senders where org_id = $1`, b.org))
 	require.False(t, b.acts(b.source))
 	conn, err := pgx.Connect(t.Context(), b.source["ONBOARDING_DATABASE_MIGRATE_URL"])
 	require.NoError(t, err)

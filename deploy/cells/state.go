@@ -23,9 +23,11 @@ const (
 // move is the column of that name in the table organisations.
 type move struct {
 	State string `json:"state"`
-	// Was is the status that the organisation has again once it is open: active or suspended.
-	Was string    `json:"was,omitempty"`
-	At  time.Time `json:"at"`
+	// Was is the status that the organisation had, and has again after a move that was given up: active or suspended.
+	Was string `json:"was,omitempty"`
+	// Opens is the status that it gets at the target, once it has left.
+	Opens string    `json:"opens,omitempty"`
+	At    time.Time `json:"at"`
 	// To is the target's database of onboarding, so that no second target is opened.
 	To string `json:"to,omitempty"`
 	// Shifts are the target's: see shift.
@@ -48,13 +50,23 @@ type organisation struct {
 	Move         *move
 }
 
-func (d *database) organisation(ctx context.Context) (o organisation, err error) {
+func (d *database) organisation(ctx context.Context) (organisation, error) {
+	return d.organisationIn(ctx, d.Conn, "")
+}
+
+// rower is a session or a transaction.
+type rower interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// organisationIn reads the row; lock is empty, or " for update".
+func (d *database) organisationIn(ctx context.Context, in rower, lock string) (o organisation, err error) {
 	sql := `select '', status, version, updated_at, move from organisations where org_id = $1`
 	if d.service == "onboarding" {
 		sql = `select name, wanted, version, created_at, move from organisations where org_id = $1`
 	}
 	var kept []byte
-	err = d.QueryRow(ctx, sql, d.org).Scan(&o.Name, &o.Status, &o.Version, &o.CreatedAt, &kept)
+	err = in.QueryRow(ctx, sql+lock, d.org).Scan(&o.Name, &o.Status, &o.Version, &o.CreatedAt, &kept)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return organisation{}, nil
 	}
