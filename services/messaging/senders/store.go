@@ -181,8 +181,12 @@ func (s *Store) used(ctx context.Context, orgID, id uuid.UUID) (used bool, err e
 	return used, err
 }
 
+// One that moves to another deployment, or has moved, is the other one's to look after.
 const sqlOrganisations = `
-select distinct org_id from senders where deleted_at is null and org_id > @after order by org_id limit @limit`
+select distinct s.org_id from senders s
+where s.deleted_at is null and s.org_id > @after
+	and not exists (select from organisations o where o.org_id = s.org_id and o.move is not null)
+order by s.org_id limit @limit`
 
 // organisations returns which organisations have a sender, by their ids.
 func (s *Store) organisations(ctx context.Context) (ids []uuid.UUID, err error) {
