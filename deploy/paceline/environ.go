@@ -49,6 +49,10 @@ func parseEnviron(content string) map[string]string {
 		if !set || strings.HasPrefix(name, "#") {
 			continue
 		}
+		if len(value) > 1 && strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) {
+			environ[name] = value[1 : len(value)-1]
+			continue
+		}
 		environ[name] = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(value, "'"), "'"), `'\''`, "'")
 	}
 	return environ

@@ -60,7 +60,8 @@ func (c *orgMoveCommand) Run(ctx context.Context, t terminal) (err error) {
 		if err := m.Cancel(ctx); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(t.out, "the organisation goes on here; what the other deployment has of it stays hidden there, for the next try")
+		_, err = fmt.Fprintln(t.out, "the organisation goes on here\nthe copy stays at the other deployment: its people, "+
+			"texts, consents and its senders' sealed credentials; no service there sees or erases it, the next try goes on with it")
 		return err
 	case c.Release:
 		if err := m.Release(ctx); err != nil {
