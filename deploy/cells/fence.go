@@ -20,21 +20,23 @@ import (
 const (
 	fenceLock  = "500ms" // under deadlock_timeout, so that a fence that has to wait gives way to the services
 	fenceTries = 240
+	fenceFirst = 12 // tries before the source turns callers away: 9 s
 	fencePause = 250 * time.Millisecond
 )
 
 // behind runs do in a transaction that has all fenced tables to itself, for milliseconds. It gives way and tries again while they are
 // busy.
 func (d *database) behind(ctx context.Context, do func(pgx.Tx) error) error {
-	var names []string
-	for _, t := range d.fenced() {
-		names = append(names, t.Name)
-	}
-	return d.alone(ctx, names, do)
+	return d.alone(ctx, d.fencedNames(), fenceTries, do)
+}
+
+// rehearse fails if a fence would have to wait, behind a long query or an open transaction, while callers are turned away.
+func (d *database) rehearse(ctx context.Context) error {
+	return d.alone(ctx, d.fencedNames(), fenceFirst, func(pgx.Tx) error { return nil })
 }
 
 // alone is behind for some tables.
-func (d *database) alone(ctx context.Context, names []string, do func(pgx.Tx) error) error {
+func (d *database) alone(ctx context.Context, names []string, tries int, do func(pgx.Tx) error) error {
 	lock := "lock table " + strings.Join(names, ", ") + " in access exclusive mode"
 	for try := 1; ; try++ {
 		err := pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error {
@@ -46,13 +48,46 @@ func (d *database) alone(ctx context.Context, names []string, do func(pgx.Tx) er
 			}
 			return do(tx)
 		})
-		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || try == fenceTries || refused.Code != "55P03" && refused.Code != "40P01" {
+		refused, ok := errors.AsType[*pgconn.PgError](err)
+		switch {
+		case !ok || refused.Code != "55P03" && refused.Code != "40P01":
 			return d.wrap("change the fence", err)
+		case try == tries:
+			return errors.Join(d.wrap("change the fence", err), d.blockers(ctx, names))
 		}
 		if err := pause(ctx, fencePause); err != nil {
 			return err
 		}
 	}
+}
+
+const sqlBlockers = `
+select coalesce(string_agg(format('process %s since %s', pid,
+    coalesce(xact_start::text, 'a time that only pg_read_all_stats shows')), ', '), '')
+from (
+    select distinct l.pid, a.xact_start from pg_locks l left join pg_stat_activity a using (pid)
+    where l.granted and l.pid <> pg_backend_pid() and l.database = (select oid from pg_database where datname = current_database())
+        and l.relation in (select oid from pg_class where relnamespace = 'public'::regnamespace and relname = any ($1))
+    order by a.xact_start nulls last limit 5
+) holders`
+
+// blockers names who has the tables, the oldest first.
+func (d *database) blockers(ctx context.Context, names []string) error {
+	var found string
+	if err := d.one(ctx, "look who has the tables", sqlBlockers, []any{names}, &found); err != nil {
+		return err
+	}
+	if found == "" {
+		return errors.New("nobody has the tables by now: repeat the command")
+	}
+	return errors.New("the tables are in use by " + found + ": let it end, or end it by pg_terminate_backend, and repeat the command")
+}
+
+func (d *database) fencedNames() (names []string) {
+	for _, t := range d.fenced() {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // fenced are the tables that have a fence: those with an org_id, but for the row of the organisation, which tells gateways that it moves,
@@ -114,12 +149,8 @@ where relnamespace = 'public'::regnamespace and relname = any ($1) and not (relr
 
 // checkBound refuses tables on which a policy would bind nobody, or not their owner.
 func (d *database) checkBound(ctx context.Context, tx pgx.Tx) error {
-	var names []string
-	for _, t := range d.fenced() {
-		names = append(names, t.Name)
-	}
 	var unbound string
-	if err := tx.QueryRow(ctx, sqlUnbound, names).Scan(&unbound); err != nil {
+	if err := tx.QueryRow(ctx, sqlUnbound, d.fencedNames()).Scan(&unbound); err != nil {
 		return err
 	}
 	if unbound != "" {

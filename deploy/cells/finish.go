@@ -88,7 +88,7 @@ func (m *Mover) showEvents(ctx context.Context) error {
 	if err != nil || here.state() != "" { // it moves on
 		return err
 	}
-	return d.alone(ctx, []string{outbox}, func(tx pgx.Tx) error { return d.drop(ctx, tx) })
+	return d.alone(ctx, []string{outbox}, fenceTries, func(tx pgx.Tx) error { return d.drop(ctx, tx) })
 }
 
 // eventsTold has the events that messaging's outbox still has, and onboarding's log already.

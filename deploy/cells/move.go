@@ -87,6 +87,9 @@ func (m *Mover) Move(ctx context.Context) (counted []Counted, err error) {
 	if err := m.follow(ctx, moved); err != nil {
 		return nil, err
 	}
+	if err := m.from.each(func(d *database) error { return d.rehearse(ctx) }); err != nil {
+		return nil, err
+	}
 	if there, err = m.leave(ctx); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package cells_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -56,8 +57,10 @@ func cell(t *testing.T) map[string]string {
 	}
 	t.Cleanup(func() { _ = server.Stop(context.WithoutCancel(t.Context())) })
 	keyset, err := senders.NextKeyset("")
-	environ := map[string]string{"SENDER_KEYSET": keyset, "PSEUDONYM_KEY": "the same in both", "DEFAULT_ORG_ID": uuid.NewString(), "ADMIN": server.URL("postgres", "postgres"),
-		"MESSAGING_ADMIN": server.URL("messaging", "postgres")}
+	environ := map[string]string{
+		"SENDER_KEYSET": keyset, "PSEUDONYM_KEY": "the same in both", "DEFAULT_ORG_ID": uuid.NewString(), "ADMIN": server.URL("postgres", "postgres"),
+		"MESSAGING_ADMIN": server.URL("messaging", "postgres"),
+	}
 	for service, m := range map[string]postgres.Migrations{"ONBOARDING": onboarding.Migrations(), "MESSAGING": messaging.Migrations()} {
 		if err == nil {
 			err = server.EnsureService(t.Context(), m.Service)
@@ -231,11 +234,26 @@ func (b *bundle) requireRest() {
 	require.EqualValues(b.t, 0, b.one(b.target["ONBOARDING_DATABASE_URL"], `select count(*) from profiles where org_id = $1`, b.other))
 }
 
+// requireBlockerNamed: an open transaction has the move be refused before anybody is turned away.
+func (b *bundle) requireBlockerNamed() {
+	t := b.t
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), b.source["MESSAGING_DATABASE_URL"])
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `begin; select from sms_messages`)
+	require.NoError(t, err)
+	_, err = b.mover().Move(t.Context())
+	require.ErrorContains(t, err, fmt.Sprintf("in use by process %d since", conn.PgConn().PID()))
+	require.Zero(t, b.one(b.source["ONBOARDING_DATABASE_URL"], `select count(*) from organisations where move is not null`))
+	require.NoError(t, conn.Close(t.Context()))
+}
+
 // TestMoveIsGivenUp: the source goes on, and the next try copies what has changed since.
 func TestMoveIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.mayAct()
+	b.requireBlockerNamed()
 	ctx, kill := context.WithCancel(t.Context())
 	b.after = func(step string) {
 		if b.one(b.source["ONBOARDING_DATABASE_URL"], `select count(*) from profiles where org_id = $1`, b.org) == 0 {
