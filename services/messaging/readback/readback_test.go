@@ -316,3 +316,19 @@ func (b *bundle) count(sql string) (n int) {
 	require.NoError(b, b.pool.QueryRow(context.WithoutCancel(b.Context()), sql).Scan(&n))
 	return n
 }
+
+// TestStop settles a restore for an organisation that is being read back already.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Equal(t, send.Accepted, b.must("1", "one"))
+	store := readback.NewStore(b.pool)
+	began := time.Now().Truncate(time.Microsecond)
+	b.exec(`insert into readbacks (org_id, since, noticed_at, settling, read_at, senders, lease_token, lease_until)
+		values ($1, $2, $2, true, $2, '{}', gen_random_uuid(), now() + interval '1 minute')`, org, began.Add(-time.Hour))
+	require.NoError(t, store.Stop(t.Context(), began.Add(-time.Minute), began))
+	require.Equal(t, 1, b.count(`select count(*) from readbacks where settling and read_at is null and senders is null and lease_token is null`))
+	b.readsBack()
+	require.NoError(t, store.Stop(t.Context(), began.Add(-time.Minute), began))
+	require.Equal(t, 1, b.count(`select count(*) from readbacks where settling and read_at is not null and ended_at is null`), "a repeat changes nothing")
+}

@@ -18,7 +18,8 @@ type Settling struct {
 	Failure        string // why one of the unread could not be read, at its last try
 }
 
-// sqlStop also stops organisations that have no messages yet, and none that was let go by hand since.
+// sqlStop also stops organisations that have no messages yet, and none that was let go by hand since. Whoever works on a readback that was
+// open before loses it: it has to begin anew. One that a backup brought back is of an earlier restore, and is read again, too.
 const sqlStop = `
 insert into readbacks (org_id, since, noticed_at, settling)
 select org_id, @since, @now, true from (
@@ -26,8 +27,9 @@ select org_id, @since, @now, true from (
 	union select org_id from senders union select org_id from organisations) o
 where not exists (select from readbacks b where b.org_id = o.org_id and b.settling and b.noticed_at >= @now and b.ended_at is not null)
 on conflict (org_id) where ended_at is null
-	do update set since = least(readbacks.since, excluded.since), settling = true,
-		read_at = case when readbacks.settling and readbacks.since <= excluded.since then readbacks.read_at end`
+	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
+		settling = true, senders = null, read_at = null, lease_token = null, lease_until = null
+	where not (readbacks.settling and readbacks.noticed_at >= excluded.noticed_at and readbacks.since <= excluded.since)`
 
 // Stop has nothing sent for any organisation until Release, and has Twilio's record since an instant read back. A repeat changes nothing.
 func (s *Store) Stop(ctx context.Context, since, now time.Time) (err error) {
