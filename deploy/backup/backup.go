@@ -157,7 +157,10 @@ func (b Backup) take(ctx context.Context, f found) (s Server, err error) {
 	if s.BeganAt, err = timeAt(ctx, f.url); err != nil {
 		return s, err
 	}
-	connection, environ := withoutPassword(f.as)
+	connection, environ, err := withoutPassword(f.as)
+	if err != nil {
+		return s, err
+	}
 	if err := execute(ctx, environ, program, "--dbname="+connection, "--pgdata="+folder, "--checkpoint=fast", "--wal-method=stream",
 		"--no-password", "--manifest-checksums=SHA256"); err != nil {
 		return s, err
@@ -226,12 +229,16 @@ func timeAt(ctx context.Context, url string) (at time.Time, err error) {
 	return at.UTC(), err
 }
 
-// withoutPassword takes the password out of a URL, for arguments are seen by all users, and returns the variable that has it.
-func withoutPassword(as string) (connection string, environ []string) {
+// withoutPassword takes the password out of a URL, for arguments are seen by all users, and returns the variable that has it. It refuses what
+// it cannot take out; its errors quote nothing.
+func withoutPassword(as string) (connection string, environ []string, err error) {
 	environ = os.Environ()
 	u, err := url.Parse(as)
 	if err != nil || u.Scheme == "" {
-		return as, environ
+		return "", nil, errors.New("the login of a backup is no URL: give postgres://NAME@HOST/postgres, with PGPASSWORD set")
+	}
+	if u.Query().Has("sslpassword") {
+		return "", nil, errors.New("the login of a backup has sslpassword, which all users of the machine would see: give a key without a passphrase")
 	}
 	query := u.Query()
 	password, has := u.User.Password()
@@ -246,7 +253,7 @@ func withoutPassword(as string) (connection string, environ []string) {
 	if password != "" {
 		environ = append(environ, "PGPASSWORD="+password)
 	}
-	return u.String(), environ
+	return u.String(), environ, nil
 }
 
 // verify compares a base backup with the checksums that the server made of it.

@@ -18,9 +18,15 @@ func TestWithoutPassword(t *testing.T) {
 		"postgres:///postgres?host=%2Frun&password=s3cret&user=ada":           "postgres:///postgres?host=%2Frun&user=ada",
 		"postgres://ada:s3cret@a:1,b:2/postgres?target_session_attrs=primary": "postgres://ada@a:1,b:2/postgres?target_session_attrs=primary",
 	} {
-		connection, environ := withoutPassword(as)
+		connection, environ, err := withoutPassword(as)
+		require.NoError(t, err)
 		require.Equal(t, want, connection)
 		require.Contains(t, environ, "PGPASSWORD=s3cret")
+	}
+	for _, as := range []string{"host=db user=ada password=s3cret", "postgres://ada@db/postgres?sslkey=k&sslpassword=s3cret", "postgres://ada:s3cret@db:no/"} {
+		_, _, err := withoutPassword(as)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "s3cret")
 	}
 }
 
@@ -49,7 +55,8 @@ func TestSettings(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Contains(t, lines, tt.want)
+			require.Equal(t, tt.want, lines[len(lines)-1], "the last line of a name counts")
+			require.Contains(t, lines, "recovery_target_time = ''")
 		})
 	}
 }
