@@ -1,6 +1,7 @@
 package messagingtest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		return nil, refuse(codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER)
 	}
 	effect := messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
-	switch word := strings.ToUpper(strings.TrimSpace(in.GetBody())); word {
+	switch word := strings.ToUpper(strings.TrimSpace(cmp.Or(in.GetOptOutType(), in.GetBody()))); word {
 	case "STOP", "START":
 		said := in.GetReceivedAt().AsTime()
 		if said.Before(s.decided[in.GetFrom()]) {

@@ -2,6 +2,9 @@ package inbound
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,12 +86,28 @@ func readInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (Inbo
 			return Inbound{}, err
 		}
 	}
+	if err := errors.Join(checkListed("listed_before", r.GetListedBefore()), checkListed("listed_after", r.GetListedAfter())); err != nil {
+		return Inbound{}, err
+	}
 	return Inbound{
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(), Account: r.GetAccountSid(), Owner: owner,
 		Ahead: caller.Subject == rpc.Gateway, Before: r.GetListedBefore(), After: r.GetListedAfter(),
 	}, nil
+}
+
+const (
+	mostListed = 500
+	longestSID = 64
+)
+
+// checkListed bounds the SIDs that the caller lists.
+func checkListed(field string, sids []string) error {
+	if len(sids) > mostListed || slices.ContainsFunc(sids, func(sid string) bool { return len(sid) > longestSID }) {
+		return edge.Invalid(field, fmt.Sprintf("has at most %d SIDs of at most %d characters", mostListed, longestSID))
+	}
+	return nil
 }
 
 // RecordInbound stores a message of a person and applies its consent keywords.

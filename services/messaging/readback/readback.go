@@ -32,6 +32,8 @@ const (
 	lease = time.Minute
 	// atOnce bounds the organisations that are read back at once: few, for sends share the account's concurrency with them.
 	atOnce = 8
+	// nearest bounds the others of a person that are looked at on each side of a text.
+	nearest = 200
 	// poll bounds the pause between two looks for one: an operator may have ordered it.
 	poll = time.Second
 	// firstPause is the pause after a failure, which doubles up to lastPause: right after a failover the first try often fails.
@@ -228,6 +230,7 @@ type text struct {
 	inbound.Listed
 
 	at            time.Time
+	place         int      // among all that the same person wrote, from the newest on
 	before, after []string // SIDs of what the same person wrote before and after it, by Twilio's order
 }
 
@@ -242,14 +245,15 @@ func missing(listed []inbound.Listed, after time.Time) (all []text) {
 		case m.Recorded:
 			recorded[m.From] = true
 		case !recorded[m.From] && m.SentAt.Before(after):
-			all = append(all, text{Listed: m, at: after, after: slices.Clone(sids[m.From])})
+			all = append(all, text{Listed: m, at: after, place: len(sids[m.From])})
 		default:
-			all = append(all, text{Listed: m, at: m.SentAt, after: slices.Clone(sids[m.From])})
+			all = append(all, text{Listed: m, at: m.SentAt, place: len(sids[m.From])})
 		}
 		sids[m.From] = append(sids[m.From], m.SID)
 	}
 	for i, m := range all {
-		all[i].before = sids[m.From][len(m.after)+1:]
+		its := sids[m.From]
+		all[i].before, all[i].after = its[m.place+1:min(len(its), m.place+1+nearest)], its[max(0, m.place-nearest):m.place]
 	}
 	slices.Reverse(all)
 	return all

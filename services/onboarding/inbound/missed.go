@@ -1,7 +1,9 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +33,8 @@ const (
 	sweepPoll = 30 * time.Second
 	// sweepPages bounds a sweep, against a list without an end.
 	sweepPages = 20_000
+	// nearest bounds the others of a person that are named on each side of a message: messaging refuses more than 500.
+	nearest = 200
 	// sweepRelease bounds the release of a sweep that broke off.
 	sweepRelease = 5 * time.Second
 )
@@ -190,7 +194,7 @@ func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interv
 		m.OrgID = sweep.Sender.OrgID
 		job, err := in.keep(ctx, m)
 		if errors.Is(err, queue.ErrPayloadMismatch) {
-			kept = append(kept, stored{message: m, webhook: true}) // its job answers it
+			kept = append(kept, stored{message: m, job: job, webhook: true}) // its job answers it
 			continue
 		}
 		if err != nil {
@@ -243,7 +247,7 @@ func (in *Service) list(ctx context.Context, sweep Sweep, until time.Time, end *
 }
 
 // missing returns the messages that are not recorded, or all with again, each with the others of the same person in the carrier's order.
-func missing(listed []Listed, again bool) (all []Message) {
+func missing(listed []Listed, again bool) (missed []Message) {
 	of := map[string][]string{} // a person's SIDs
 	for _, m := range listed {
 		of[m.From] = append(of[m.From], m.SID)
@@ -255,18 +259,30 @@ func missing(listed []Listed, again bool) (all []Message) {
 		if m.From == "" || m.Recorded && !again { // a release before gives no words of what is recorded
 			continue
 		}
-		m.Before, m.After = of[m.From][:n], of[m.From][n+1:]
-		all = append(all, m.Message)
+		all := of[m.From]
+		m.Before, m.After = all[max(0, n-nearest):n], all[n+1:min(len(all), n+1+nearest)]
+		missed = append(missed, m.Message)
 	}
-	return all
+	return missed
 }
 
 // recordInOrder has a message recorded that is under way in its own job, as the carrier lists it: its job may come after one that was said
-// later, and by another clock.
-func (in *Service) recordInOrder(ctx context.Context, m Message) error {
+// later, and by another clock. The webhook knows more than the list: a STOP by a keyword that is set at Twilio is told by OptOutType alone,
+// and what is recorded once stays.
+func (in *Service) recordInOrder(ctx context.Context, listed Message, jobID string) error {
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
-	_, _, err := in.record(ctx, &reply{Place: conversation.AnyPlace, Message: m, ahead: true})
+	job, err := in.Store.Job(ctx, cmp.Or(listed.OrgID, in.OrgID), jobID)
+	if err != nil {
+		return err
+	}
+	var m Message
+	if err := json.Unmarshal(job.Payload, &m); err != nil || m.SID != listed.SID {
+		return nil //nolint:nilerr // its job fails for it, visibly
+	}
+	m.From, m.OrgID, m.ReceivedAt = listed.From, listed.OrgID, listed.ReceivedAt
+	m.Before, m.After = listed.Before, listed.After
+	_, _, err = in.record(ctx, &reply{Place: conversation.AnyPlace, Message: m, ahead: true})
 	return err
 }
 
@@ -277,7 +293,7 @@ func (in *Service) answerAll(ctx context.Context, kept []stored) {
 		err := ctx.Err()
 		if err == nil {
 			if s.webhook {
-				err = in.recordInOrder(ctx, s.message)
+				err = in.recordInOrder(ctx, s.message, s.job.ID)
 			} else {
 				err = in.answerInline(ctx, s.message, s.job)
 			}
