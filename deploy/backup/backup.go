@@ -229,8 +229,8 @@ func timeAt(ctx context.Context, url string) (at time.Time, err error) {
 	return at.UTC(), err
 }
 
-// withoutPassword takes the password out of a URL, for arguments are seen by all users, and returns the variable that has it. It refuses what
-// it cannot take out; its errors quote nothing.
+// withoutPassword takes the password out of a URL, for arguments are seen by all users, and returns the variable that has it. It refuses
+// what it cannot take out; its errors quote nothing.
 func withoutPassword(as string) (connection string, environ []string, err error) {
 	environ = os.Environ()
 	u, err := url.Parse(as)
@@ -238,7 +238,8 @@ func withoutPassword(as string) (connection string, environ []string, err error)
 		return "", nil, errors.New("the login of a backup is no URL: give postgres://NAME@HOST/postgres, with PGPASSWORD set")
 	}
 	if u.Query().Has("sslpassword") {
-		return "", nil, errors.New("the login of a backup has sslpassword, which all users of the machine would see: give a key without a passphrase")
+		return "", nil, errors.New("the login of a backup has sslpassword, which all users of the machine would see: " +
+			"give a key without a passphrase")
 	}
 	query := u.Query()
 	password, has := u.User.Password()

@@ -35,10 +35,16 @@ type Settling struct {
 	// Since is the last instant that both databases have; zero for the last beat of each.
 	Since time.Time
 	Grace time.Duration // for steps to ask again for what was sent, before people are held
+	Wait  time.Duration // for the servers to recover, and for the services until messages are sent again
 	Poll  time.Duration // between two looks at what the services do
 	Now   func() time.Time
 	Out   io.Writer
 }
+
+const (
+	longestGrace = send.UnclaimedFor - 2*time.Minute
+	parkTimeout  = 10 * time.Minute // beyond the grace
+)
 
 // ErrRunning is a deployment that runs, where nothing says to which instant its databases went back.
 var ErrRunning = errors.New("the services run on these databases, so their last beats do not tell what was lost. " +
@@ -57,8 +63,13 @@ type work struct {
 
 // Run settles, and prints each stage with its counts. It goes on where another Run was killed.
 func (s Settling) Run(ctx context.Context) error {
+	if s.Grace > longestGrace {
+		return fmt.Errorf("--grace is at most %s: later a step would send again what Twilio has sent", longestGrace)
+	}
 	ctx = postgres.AcrossOrganisations(ctx)
-	if err := s.recovered(ctx); err != nil {
+	recovery, recovered := context.WithTimeout(ctx, s.Wait)
+	defer recovered()
+	if err := s.recovered(recovery); err != nil {
 		return err
 	}
 	if err := errors.Join(onboarding.Migrations().Ready(ctx, s.Onboarding), messaging.Migrations().Ready(ctx, s.Messaging)); err != nil {
@@ -76,10 +87,17 @@ func (s Settling) Run(ctx context.Context) error {
 	if !w.restore.ReleasedAt.IsZero() {
 		stages = nil
 	}
-	for _, stage := range append(stages, w.park) {
-		if err := stage(ctx); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, s.Wait)
+	defer cancel()
+	for _, stage := range stages {
+		if err := stage(bounded); err != nil {
 			return err
 		}
+	}
+	ctx, end := context.WithTimeout(ctx, s.Grace+parkTimeout) // what was released is parked, however long the stages took
+	defer end()
+	if err := w.park(ctx); err != nil {
+		return err
 	}
 	return w.onboarding.Restores().End(ctx, w.restore.ID, w.Now())
 }
@@ -107,13 +125,29 @@ func (w *work) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if there {
-		w.printf("goes on with the restore of %s\n", open.BeganAt.UTC().Format(time.RFC3339))
-		w.restore = open
-		return nil
-	}
 	now := w.Now()
 	r := restores.Restore{ID: uuid.New(), BeganAt: now, OnboardingSince: w.Since, MessagingSince: w.Since}
+	var ofOnboarding, ofMessaging error
+	r.OnboardingHistory, ofOnboarding = history.Current(ctx, w.Onboarding)
+	r.MessagingHistory, ofMessaging = history.Current(ctx, w.Messaging)
+	if err := errors.Join(ofOnboarding, ofMessaging); err != nil {
+		return err
+	}
+	if there {
+		same := open.OnboardingHistory == r.OnboardingHistory && open.MessagingHistory == r.MessagingHistory
+		if err := w.mayGoOn(open, same, now); err != nil {
+			return err
+		}
+		if same {
+			w.printf("goes on with the restore of %s\n", open.BeganAt.UTC().Format(time.RFC3339))
+			w.restore = open
+			return nil
+		}
+		w.printf("ends the restore of %s: it was of other databases\n", open.BeganAt.UTC().Format(time.RFC3339))
+		if err := store.End(ctx, open.ID, now); err != nil {
+			return err
+		}
+	}
 	if w.Since.IsZero() {
 		if r.OnboardingSince, r.MessagingSince, err = w.last(ctx, now); err != nil {
 			return err
@@ -127,6 +161,31 @@ func (w *work) open(ctx context.Context) error {
 		err = errors.New("another settle has just ended; see what it printed")
 	}
 	return err
+}
+
+// goesOnFor is the age from which on an open restore may have come back with a copied data folder.
+const goesOnFor = 6 * time.Hour
+
+// mayGoOn refuses where it is not sure whether a restore that is open is the one that the operator settles: one of these databases that is
+// old may have come back from a backup, and one of others that is young may have been overtaken by a failover, with beats of after it.
+func (w *work) mayGoOn(open restores.Restore, same bool, now time.Time) error {
+	since, age := open.OnboardingSince, now.Sub(open.BeganAt)
+	if open.MessagingSince.Before(since) {
+		since = open.MessagingSince
+	}
+	was := fmt.Sprintf("a settle that began %s ago, for --since %s, is not ended",
+		age.Round(time.Minute), since.UTC().Format(time.RFC3339Nano))
+	switch {
+	case same && !w.Since.IsZero() && !w.Since.Truncate(time.Microsecond).Equal(since):
+		return errors.New(was + ". To begin another, end that one in onboarding's database: " +
+			"update restores set ended_at = now() where ended_at is null")
+	case same && w.Since.IsZero() && age > goesOnFor:
+		return errors.New(was + ". To go on with it, give that instant. If the databases came back from a backup since, end it in onboarding's " +
+			"database: update restores set ended_at = now() where ended_at is null; and give the instant of the backup")
+	case !same && w.Since.IsZero() && age <= goesOnFor:
+		return errors.New(was + ", and was of another history of the databases. Say to which instant they were restored: --since")
+	}
+	return nil
 }
 
 // looks is the pause between two looks for beats.
@@ -192,58 +251,19 @@ func (w *work) stop(ctx context.Context) error {
 	return nil
 }
 
-// holdsAfter bounds, in polls, the wait for holds once all else is done: one that messaging refuses must not keep everybody stopped.
-const holdsAfter = 60
+// keptFor bounds the wait of what Twilio had sent for its steps until park has held the people, also when settle is killed before.
+const keptFor = 24 * time.Hour
 
-// readBack waits until the services have read Twilio's record of what was lost.
-func (w *work) readBack(ctx context.Context) error {
-	inbound, people := w.onboarding.Inbound(), w.onboarding.People()
-	var now readback.Settling
-	said, polls := "", 0
-	for {
-		var err error
-		if now, err = w.readbacks.Settling(ctx); err != nil {
-			return err
-		}
-		left, sweptErr := inbound.SweptAgain(ctx)
-		forwarded, heldErr := people.HoldsForwarded(ctx)
-		if err := errors.Join(sweptErr, heldErr); err != nil {
-			return err
-		}
-		waits := fmt.Sprintf("%s to read back, %s to deliver again", many(now.Unread, "organisation"), many(left, "sender"))
-		if now.Unread == 0 && left == 0 {
-			polls++
-			waits = "holds to reach messaging"
-			if forwarded || polls > holdsAfter {
-				break
-			}
-		}
-		if now.Failure != "" {
-			waits += ": " + now.Failure
-		}
-		if waits != said {
-			w.printf("                waits for the services: %s\n", waits)
-			said = waits
-		}
-		if err := rest(ctx, w.Poll); err != nil {
-			return fmt.Errorf("%s: are the services running, with an audit (INBOUND_AUDIT_INTERVAL)? Then settle again: %w", waits, err)
-		}
-	}
-	heard, err := w.onboarding.Conversations().HeardSince(ctx, w.restore.BeganAt)
-	if err != nil {
-		return err
-	}
-	w.printf("2  read back    of what Twilio has, messaging had lost %d received and %d sent; %s of people went to onboarding\n",
-		now.Received, now.Sent, many(heard, "message"))
-	return nil
-}
-
-// release lets everything be sent again.
+// release lets everything be sent again: only what is done before keeps a text from being sent twice.
 func (w *work) release(ctx context.Context) error {
 	now := w.Now()
-	if err := errors.Join(
-		w.sent.KeepWaiting(ctx, w.lostSince(), now), w.readbacks.Release(ctx, now), w.onboarding.People().ResumeAll(ctx, Reason),
-	); err != nil {
+	if err := w.sent.KeepWaiting(ctx, w.lostSince(), now.Add(keptFor)); err != nil {
+		return err
+	}
+	if err := w.readbacks.Release(ctx, now); err != nil {
+		return err
+	}
+	if err := w.onboarding.People().ResumeAll(ctx, Reason); err != nil {
 		return err
 	}
 	if err := w.onboarding.Restores().Released(ctx, w.restore.ID, now); err != nil {
@@ -291,6 +311,9 @@ func (w *work) park(ctx context.Context) error {
 		if !held {
 			unknown++
 		}
+	}
+	if err := w.sent.KeepWaiting(ctx, w.lostSince(), w.restore.ReleasedAt.Add(send.UnclaimedFor)); err != nil {
+		return err
 	}
 	parked, err := w.onboarding.People().HeldFor(ctx, Reason)
 	if err != nil {

@@ -59,8 +59,8 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal) error {
 // settleCommand settles a restore.
 type settleCommand struct {
 	Since time.Time     `placeholder:"TIME" help:"When both databases were restored to. Default: the last that each has of its service."`
-	Grace time.Duration `default:"5m" help:"How long steps may ask for what Twilio had sent, before the people are held."`
-	Wait  time.Duration `default:"1h" help:"How long it waits in all."`
+	Grace time.Duration `default:"5m" help:"How long steps may ask for what Twilio had sent, before the people are held; at most 13 minutes."`
+	Wait  time.Duration `default:"1h" help:"How long it waits for the servers, and then for the services."`
 }
 
 // Help is the long text of --help.
@@ -73,8 +73,6 @@ with the reason. It may be killed and run again at any time.`
 
 // Run settles.
 func (c *settleCommand) Run(ctx context.Context, t terminal) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
-	defer cancel()
 	onboarding, err := openNamed(ctx, t, backup.Onboarding, "ONBOARDING_DATABASE_URL")
 	if err != nil {
 		return err
@@ -96,8 +94,8 @@ func (c *settleCommand) Run(ctx context.Context, t terminal) error {
 		}
 	}
 	return backup.Settling{
-		Onboarding: onboarding, Messaging: messaging, Calendar: decided.Calendar, Since: c.Since, Grace: c.Grace, Poll: time.Second,
-		Now: time.Now, Out: t.out,
+		Onboarding: onboarding, Messaging: messaging, Calendar: decided.Calendar, Since: c.Since, Grace: c.Grace, Wait: c.Wait,
+		Poll: time.Second, Now: time.Now, Out: t.out,
 	}.Run(ctx)
 }
 

@@ -203,8 +203,8 @@ func (r *rehearsal) settle(t *testing.T) {
 	t.Helper()
 	var said bytes.Buffer
 	s := backup.Settling{
-		Onboarding: r.onboarding, Messaging: r.messaging, Calendar: rules.DefaultConfig().Calendar, Grace: 5 * time.Minute, Poll: 20 * time.Millisecond,
-		Now: r.clock.Now, Out: &said,
+		Onboarding: r.onboarding, Messaging: r.messaging, Calendar: rules.DefaultConfig().Calendar, Grace: 5 * time.Minute, Wait: time.Hour,
+		Poll: 100 * time.Millisecond, Now: r.clock.Now, Out: &said,
 	}
 	killed, kill := context.WithCancel(t.Context())
 	s.Out = &killer{kill: kill}

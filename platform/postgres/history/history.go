@@ -75,6 +75,14 @@ func Named(ctx context.Context, db postgres.DB) error {
 	return nil
 }
 
+// Current returns the name of a database's history.
+func Current(ctx context.Context, db postgres.DB) (name string, err error) {
+	if err := db.QueryRow(ctx, `select current_history()`).Scan(&name); err != nil {
+		return "", fmt.Errorf("history: %w", err)
+	}
+	return name, nil
+}
+
 // Point is the place of a database in its history.
 type Point struct {
 	// Last is the time of the last beat that the database has, as the process that made it had it. What was lost came after it.

@@ -331,4 +331,14 @@ func TestStop(t *testing.T) {
 	b.readsBack()
 	require.NoError(t, store.Stop(t.Context(), began.Add(-time.Minute), began))
 	require.Equal(t, 1, b.count(`select count(*) from readbacks where settling and read_at is not null and ended_at is null`), "a repeat changes nothing")
+
+	b.exec(`update readbacks set read_at = null, failures = 1, failure = 'refused'`)
+	now, err := store.Settling(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, readback.Settling{Organisations: 1, Unread: 1, Failure: "refused", Failing: []uuid.UUID{org}}, now)
+	require.NoError(t, store.Release(t.Context(), time.Now()))
+	_, err = b.asks("2", "two")
+	require.ErrorIs(t, err, send.ErrStopped, "its record is not read")
+	b.readsBack()
+	require.Equal(t, send.Accepted, b.must("2", "two"), "nobody settles it any more")
 }

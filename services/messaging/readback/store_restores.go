@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
@@ -13,9 +14,10 @@ import (
 // Settling counts the organisations for which nothing is sent until a restore is settled.
 type Settling struct {
 	Organisations  int
-	Unread         int    // of these, those for which Twilio's record is not read yet
-	Received, Sent int    // messages that the record had and the database had not
-	Failure        string // why one of the unread could not be read, at its last try
+	Unread         int         // of these, those for which Twilio's record is not read yet
+	Received, Sent int         // messages that the record had and the database had not
+	Failure        string      // why one of the unread could not be read, at its last try
+	Failing        []uuid.UUID // the organisations of the unread that could not be read at their last try
 }
 
 // sqlStop also stops organisations that have no messages yet, and none that was let go by hand since. Whoever works on a readback that was
@@ -40,7 +42,8 @@ func (s *Store) Stop(ctx context.Context, since, now time.Time) (err error) {
 
 const sqlSettling = `
 select count(*), count(*) filter (where read_at is null), coalesce(sum(received), 0), coalesce(sum(sent), 0),
-	coalesce(max(failure) filter (where read_at is null), '')
+	coalesce((array_agg(failure order by org_id) filter (where read_at is null and failures > 0))[1], ''),
+	coalesce(array_agg(org_id order by org_id) filter (where read_at is null and failures > 0), '{}')
 from readbacks where settling and ended_at is null`
 
 // Settling reports how far Twilio's record is read.
@@ -53,9 +56,11 @@ func (s *Store) Settling(ctx context.Context) (now Settling, err error) {
 	return found[0], nil
 }
 
-const sqlRelease = `update readbacks set ended_at = @now where settling and read_at is not null and ended_at is null`
+const sqlRelease = `
+update readbacks set settling = false, ended_at = case when read_at is not null then @now::timestamptz end
+where settling and ended_at is null`
 
-// Release lets all organisations send again.
+// Release lets all organisations send again, each once Twilio's record is read.
 func (s *Store) Release(ctx context.Context, now time.Time) (err error) {
 	defer edge.Mark(&err)
 	_, err = s.pool.Exec(ctx, sqlRelease, postgres.Args{"now": now})

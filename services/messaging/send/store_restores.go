@@ -35,10 +35,10 @@ const sqlKeepWaiting = `
 update sms_messages set unclaimed_until = @until
 where unclaimed_until is not null and idempotency_key like '` + unclaimedKeys + `%' and created_at >= @since`
 
-// KeepWaiting has the found messages since an instant wait again for the sends that made them: those were kept from asking.
-func (s *Store) KeepWaiting(ctx context.Context, since, now time.Time) (err error) {
+// KeepWaiting has the found messages since an instant wait until another for the sends that made them: those were kept from asking.
+func (s *Store) KeepWaiting(ctx context.Context, since, until time.Time) (err error) {
 	defer edge.Mark(&err)
-	_, err = s.pool.Exec(ctx, sqlKeepWaiting, postgres.Args{"since": since, "until": now.Add(unclaimedFor)})
+	_, err = s.pool.Exec(ctx, sqlKeepWaiting, postgres.Args{"since": since, "until": until})
 	return err
 }
 

@@ -127,7 +127,7 @@ func (s *Store) KeepLost(
 	}
 	for _, lost := range Lost(sent, known, doubtful) {
 		args := rowArgs(row(lost))
-		args["unclaimed"] = at.Add(unclaimedFor)
+		args["unclaimed"] = at.Add(UnclaimedFor)
 		tag, err := s.pool.Exec(ctx, sqlKeepUnclaimed, args)
 		if err != nil {
 			return kept, err

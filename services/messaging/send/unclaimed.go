@@ -11,9 +11,9 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// unclaimedFor sets how long a message that was found at Twilio waits for the send that made it. Whoever asked for it asks again within
+// UnclaimedFor sets how long a message that was found at Twilio waits for the send that made it. Whoever asked for it asks again within
 // minutes. A send does not say when it was due, and later the same words are another message, such as tomorrow's reminder.
-const unclaimedFor = 15 * time.Minute
+const UnclaimedFor = 15 * time.Minute
 
 // unclaimedKeys begins the keys of messages that were found at Twilio, as long as the right one is not known.
 const unclaimedKeys = "readback:"

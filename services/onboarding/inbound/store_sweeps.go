@@ -60,9 +60,15 @@ func (s *Store) SweepAgain(ctx context.Context, tx pgx.Tx, since, now time.Time)
 	return err
 }
 
+// sqlSweptAgain leaves out former senders: nobody sweeps these any more, once another one of the organisation was.
+const sqlSweptAgain = `
+select count(*) from inbound_audits a where again_until is not null and not exists (
+	select from inbound_audits other where other.org_id = a.org_id and other.sender <> a.sender and other.swept_at > a.again_until
+		and (a.swept_at is null or other.swept_at > a.swept_at))`
+
 // SweptAgain counts the senders for which the record is still to be delivered again.
 func (s *Store) SweptAgain(ctx context.Context) (left int, err error) {
-	if err := s.pool.QueryRow(ctx, `select count(*) from inbound_audits where again_until is not null`).Scan(&left); err != nil {
+	if err := s.pool.QueryRow(ctx, sqlSweptAgain).Scan(&left); err != nil {
 		return 0, fmt.Errorf("count the audits: %w", err)
 	}
 	return left, nil

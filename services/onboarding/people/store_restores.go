@@ -18,12 +18,12 @@ func (s *Store) ForgetForwarded(ctx context.Context) error {
 	return nil
 }
 
-// HoldsForwarded reports whether messaging knows every hold.
-func (s *Store) HoldsForwarded(ctx context.Context) (all bool, err error) {
-	if err := s.pool.QueryRow(ctx, `select not exists (select from profiles where hold_told <> hold_version)`).Scan(&all); err != nil {
-		return false, fmt.Errorf("look for holds to forward: %w", err)
+// HoldsToForward counts the people whose hold, or its end, messaging does not know.
+func (s *Store) HoldsToForward(ctx context.Context) (n int, err error) {
+	if err := s.pool.QueryRow(ctx, `select count(*) from profiles where hold_told <> hold_version`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("look for holds to forward: %w", err)
 	}
-	return all, nil
+	return n, nil
 }
 
 // ProfileByPhone reads a profile; ErrNoProfile when nobody of the organisation has the number.

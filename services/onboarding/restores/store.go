@@ -18,8 +18,10 @@ type Restore struct {
 	ID uuid.UUID
 	// OnboardingSince and MessagingSince are the last instants that the databases have: what came after them was lost.
 	OnboardingSince, MessagingSince time.Time
-	BeganAt                         time.Time
-	ReleasedAt                      time.Time // since when messages are sent again; zero before
+	// OnboardingHistory and MessagingHistory name the histories of the databases that are settled.
+	OnboardingHistory, MessagingHistory string
+	BeganAt                             time.Time
+	ReleasedAt                          time.Time // since when messages are sent again; zero before
 }
 
 // Store keeps restores. The methods work across organisations.
@@ -29,12 +31,14 @@ type Store struct{ pool postgres.DB }
 func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
 
 const sqlOpen = `
-select id, onboarding_since, messaging_since, began_at, released_at from restores where ended_at is null`
+select id, onboarding_since, messaging_since, onboarding_history, messaging_history, began_at, released_at
+from restores where ended_at is null`
 
 // Open returns the restore that is being settled; false for none.
 func (s *Store) Open(ctx context.Context) (r Restore, open bool, err error) {
 	var released *time.Time
-	err = s.pool.QueryRow(ctx, sqlOpen).Scan(&r.ID, &r.OnboardingSince, &r.MessagingSince, &r.BeganAt, &released)
+	err = s.pool.QueryRow(ctx, sqlOpen).Scan(
+		&r.ID, &r.OnboardingSince, &r.MessagingSince, &r.OnboardingHistory, &r.MessagingHistory, &r.BeganAt, &released)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Restore{}, false, nil
 	}
@@ -48,13 +52,15 @@ func (s *Store) Open(ctx context.Context) (r Restore, open bool, err error) {
 }
 
 const sqlBegin = `
-insert into restores (id, onboarding_since, messaging_since, began_at) values (@id, @onboarding, @messaging, @at)
+insert into restores (id, onboarding_since, messaging_since, onboarding_history, messaging_history, began_at)
+values (@id, @onboarding, @messaging, @onboarding_history, @messaging_history, @at)
 on conflict ((true)) where ended_at is null do nothing`
 
 // Begin keeps a restore, unless another one is open.
 func (s *Store) Begin(ctx context.Context, r Restore) error {
 	return s.exec(ctx, sqlBegin, postgres.Args{
 		"id": r.ID, "onboarding": r.OnboardingSince, "messaging": r.MessagingSince, "at": r.BeganAt,
+		"onboarding_history": r.OnboardingHistory, "messaging_history": r.MessagingHistory,
 	})
 }
 
