@@ -173,7 +173,7 @@ func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
 
 	onboardingtest.Subtest(t, "MessageWhoseOwnJobIsStillOpenIsLeftToIt", setup, func(t *testing.T, b *bundle) {
 		p, r := b.Activated()
-		m := b.Message(p, "halt") // a keyword that is set at Twilio, whose list does not say so
+		m := b.Message(p, "halt") // a keyword that is set at Twilio; the list does not say so
 		m.OptOutType = "STOP"
 		b.Messaging.SetDown(true)
 		_, err := b.Current().Server.ReceiveMessage(t.Context(), m)

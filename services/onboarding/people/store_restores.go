@@ -18,7 +18,7 @@ func (s *Store) ForgetForwarded(ctx context.Context) error {
 	return nil
 }
 
-// HoldsToForward counts the people whose hold, or its end, messaging does not know.
+// HoldsToForward counts the holds, and the ends of holds, that messaging does not know.
 func (s *Store) HoldsToForward(ctx context.Context) (n int, err error) {
 	if err := s.pool.QueryRow(ctx, `select count(*) from profiles where hold_told <> hold_version`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("look for holds to forward: %w", err)
