@@ -53,7 +53,7 @@ var saidOnPages = []spoken{
 	{file: "gateway/console/operations/settings.go", names: []string{"errNumber", "errPrice"}},
 	{file: "services/onboarding/flow/texts.go", names: []string{"textProblems"}},
 	{file: "services/onboarding/flow/edit.go", names: []string{"Measure"}},
-	{file: "services/onboarding/flows/draft.go", names: []string{"ErrNoDraft", "ErrDraftOutdated"}},
+	{file: "services/onboarding/flows/store_draft.go", names: []string{"ErrNoDraft", "ErrDraftOutdated"}},
 	{file: "gateway/console/operations/settings_sending.go", names: []string{"errCap", "errNoCountries", "errNotOurs"}},
 	{file: "gateway/console/operations/senders.go", names: []string{"errRate"}},
 	{file: "services/onboarding/goals/explain.go"},

@@ -109,18 +109,25 @@ func Rules(kept Kept) []retention.Rule {
 	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
 	rules = append(rules, goals.Rules(kept.Goals)...)
 	rules = append(rules, events.Rules(kept.Events, kept.Jobs)...)
-	return append(rules,
+	rules = append(rules,
 		retention.Rule{
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
 			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
-		retention.Rule{
+	)
+	return append(rules, rulesOfDatabases()...)
+}
+
+// rulesOfDatabases returns the rules of what is remembered of the database itself.
+func rulesOfDatabases() []retention.Rule {
+	return []retention.Rule{
+		{
 			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never: it is one row for each failover or restore",
 		},
-		retention.Rule{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
-		retention.Rule{Table: "restores", Holds: "to which instants the databases were restored", Kept: "never: it is one row for each restore"},
-		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
-	)
+		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
+		{Table: "restores", Holds: "to which instants the databases were restored", Kept: "never: it is one row for each restore"},
+		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
+	}
 }
 
 // rulesOfTickets returns the rules of the inbox.

@@ -30,8 +30,9 @@ type DeadLetter struct {
 	HandledAt       time.Time // when its step was over without a replay; zero when it was not
 }
 
-// LetterOpen is the condition of a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it. The move of a session
-// that leaves the step behind, or ends, handles what is open of it. Who marks a dead letter has locked its session before.
+// LetterOpen is the condition of a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it.
+// The move of a session that leaves the step behind, or ends, handles what is open of it. Who marks a dead letter has locked its session
+// before.
 const LetterOpen = `d.replayed_at is null and d.handled_at is null`
 
 // sqlDeadLetter locks the session, so that a move at the same moment either finds the dead letter or is found here.

@@ -34,7 +34,8 @@ func (s *Store) SentSince(ctx context.Context, since time.Time) ([]StepSent, err
 	return sent, nil
 }
 
-const sqlNoSession = `select u.id::text from unnest($1::uuid[]) u (id) where not exists (select from conversation_sessions s where s.id = u.id)`
+const sqlNoSession = `
+select u.id::text from unnest($1::uuid[]) u (id) where not exists (select from conversation_sessions s where s.id = u.id)`
 
 // NoSession returns those of the ids that are of no session.
 func (s *Store) NoSession(ctx context.Context, ids []string) ([]string, error) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Sent lists the texts of which one was sent last, under the key of a state that waits for an answer; empty where that is not known, such as
-// after a move to another version. Several steps may send a refusal's text and wait at one.
+// Sent lists the texts of which one was sent last, under the key of a state that waits for an answer; empty where that is not known,
+// such as after a move to another version. Several steps may send a refusal's text and wait at one.
 func (f *Flow) Sent(at State) (texts []string) {
 	s, here := f.Steps[at.Step]
 	visit, kind, _ := strings.Cut(at.Key, ":")

@@ -65,7 +65,8 @@ with picked as materialized (
 ), queued as (
     insert into webhook_jobs
         (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-    select gen_random_uuid(), org_id, 'flow:' || id || ':' || place, '` + conversation.SourceInternal + `', '` + conversation.EventFlow + `',
+    select gen_random_uuid(), org_id, 'flow:' || id || ':' || place,
+        '` + conversation.SourceInternal + `', '` + conversation.EventFlow + `',
         'flow:' || id || ':' || place, jsonb_build_object('session_id', id, 'place', place), 'pending', @at::timestamptz + silence, @at, @at
     from moved where silence > interval '0'
 )

@@ -64,7 +64,8 @@ func (s *Store) PauseScheduling(ctx context.Context, orgID, reason string, at ti
 
 // sqlPauseAll leaves pauses that hold as they are.
 const sqlPauseAll = `
-insert into scheduling_pauses (org_id, reason, paused_at) select distinct org_id, @reason, @at::timestamptz from profiles on conflict do nothing`
+insert into scheduling_pauses (org_id, reason, paused_at)
+select distinct org_id, @reason, @at::timestamptz from profiles on conflict do nothing`
 
 // PauseAll pauses every organisation that is not paused.
 func (s *Store) PauseAll(ctx context.Context, reason string, at time.Time) error {
