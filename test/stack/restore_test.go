@@ -25,6 +25,11 @@ func TestRestore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
 	}
+	for _, name := range []string{"pg_basebackup", "pg_receivewal"} { // the archives that can be downloaded come without them
+		if _, err := embeddedpg.Program(name); err != nil {
+			t.Skip(err)
+		}
+	}
 	t.Parallel()
 	for name, instants := range map[string][2]int{
 		"MessagingIsOlder": {1, 2}, "OnboardingIsOlder": {2, 1}, "BothAreOld": {1, 1}, "CopiesAreStarted": {0, 0}, // of the same history
