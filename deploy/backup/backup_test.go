@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/messaging/send"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/restores"
 )
 
 func TestWithoutPassword(t *testing.T) {
@@ -65,13 +65,13 @@ func TestSettings(t *testing.T) {
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	org, at := uuid.New(), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	step := func(phone string, after time.Duration) conversation.StepSent {
-		return conversation.StepSent{OrgID: org.String(), Phone: phone, MessageID: uuid.New(), At: at.Add(after)}
+	step := func(phone string, after time.Duration) restores.StepSent {
+		return restores.StepSent{OrgID: org.String(), Phone: phone, MessageID: uuid.New(), At: at.Add(after)}
 	}
 	orphan := func(phone string, after time.Duration) send.Orphan {
 		return send.Orphan{ID: uuid.New(), OrgID: org, Phone: phone, At: at.Add(after)}
 	}
-	steps := []conversation.StepSent{step("+1", 0), step("+1", 10*time.Second), step("+2", 0), step("+1", time.Hour)}
+	steps := []restores.StepSent{step("+1", 0), step("+1", 10*time.Second), step("+2", 0), step("+1", time.Hour)}
 	orphans := []send.Orphan{orphan("+1", time.Second), orphan("+1", 11*time.Second), orphan("+1", 12*time.Second), orphan("+3", 0)}
 	without := []uuid.UUID{steps[0].MessageID, steps[1].MessageID, steps[2].MessageID, steps[3].MessageID}
 	require.Equal(t, []uuid.UUID{orphans[0].ID, orphans[1].ID}, match(steps, without, orphans))

@@ -10,8 +10,8 @@ import (
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/send"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/restores"
 )
 
 // compare brings the two databases together: holds, what steps have sent and messaging had lost, and what messaging has sent for
@@ -66,7 +66,7 @@ func (w *work) compareHolds(ctx context.Context) (later int, err error) {
 // compareSteps finds at Twilio what onboarding has sent and messaging had lost: no step asks for it again. It counts what was found, and
 // what Twilio does not have either.
 func (w *work) compareSteps(ctx context.Context) (known, gone int, err error) {
-	steps, err := w.onboarding.Conversations().SentSince(ctx, w.lostSince())
+	steps, err := w.onboarding.Restores().SentSince(ctx, w.lostSince())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -88,7 +88,7 @@ func (w *work) compareSteps(ctx context.Context) (known, gone int, err error) {
 
 // match pairs steps that have no message with found messages to the same person, each the nearest in time that is left, and returns the
 // ids of the messages.
-func match(steps []conversation.StepSent, without []uuid.UUID, orphans []send.Orphan) (found []uuid.UUID) {
+func match(steps []restores.StepSent, without []uuid.UUID, orphans []send.Orphan) (found []uuid.UUID) {
 	lacks, taken := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, id := range without {
 		lacks[id] = true
@@ -135,7 +135,7 @@ func (w *work) compareMessages(ctx context.Context) (held, unknown int, err erro
 		}
 		of[parts[2]] = person{m.OrgID.String(), m.Phone}
 	}
-	lost, err := w.onboarding.Conversations().NoSession(ctx, ids)
+	lost, err := w.onboarding.Restores().NoSession(ctx, ids)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -53,7 +53,7 @@ func (w *work) readBack(ctx context.Context) error {
 			return fmt.Errorf("%s: are the services running, with an audit (INBOUND_AUDIT_INTERVAL)? Then settle again: %w", waits, err)
 		}
 	}
-	heard, err := w.onboarding.Conversations().HeardSince(ctx, w.restore.BeganAt)
+	heard, err := w.onboarding.Restores().HeardSince(ctx, w.restore.BeganAt)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// Package restores keeps how far the settling of a restore is, so that it goes on where it was killed.
+// Package restores keeps how far the settling of a restore is, so that it goes on where it was killed, and reads what the sessions have of
+// the lost time.
 package restores
 
 import (

@@ -1,4 +1,4 @@
-package conversation
+package restores
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // StepSent is a message that the timeline says was sent.
@@ -54,7 +56,7 @@ const sqlHeardSince = `select count(*) from webhook_jobs where source = 'twilio'
 
 // HeardSince counts the messages of people that became jobs since an instant.
 func (s *Store) HeardSince(ctx context.Context, since time.Time) (n int, err error) {
-	if err := s.pool.QueryRow(ctx, sqlHeardSince, since, EventMessage).Scan(&n); err != nil {
+	if err := s.pool.QueryRow(ctx, sqlHeardSince, since, conversation.EventMessage).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count messages: %w", err)
 	}
 	return n, nil
