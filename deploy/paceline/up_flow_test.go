@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +25,8 @@ func TestUpFlow(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	bound := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // what it does not say ends the wait
+	t.Cleanup(func() { bound.Stop() })
 	lines := bufio.NewScanner(out)
 	up := &upProcess{cmd: cmd}
 	until := func(begins string) string {
@@ -54,7 +57,7 @@ func TestUpFlow(t *testing.T) {
 	until("grpcurl ")
 	save("\nstart: ", "\nstart: nowhere_")
 	require.Equal(t, "flow  not published, the version before stays:", until("flow  "))
-	require.Contains(t, until("flow.yaml: "), "there is no step nowhere_")
+	require.Contains(t, until("flow.yaml:"), "there is no step nowhere_")
 
 	profile := up.curl(t, 0, nil)["profile"].(map[string]any)["profile_id"].(string)
 	opened := up.curl(t, 1, map[string]string{"PROFILE_ID": profile})["session"].(map[string]any)
