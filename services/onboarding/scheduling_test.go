@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -113,5 +115,26 @@ func TestSchedulingPause(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "ada", out.GetPause().GetBy().GetSubject())
 		require.Equal(t, 1, w.count(`select count(*) from audit where subject = 'ada' and method like '%PauseScheduling'`))
+	})
+
+	onboardingtest.Subtest(t, "OfAllIsAnOperatorsOnceTheyAskForIt", newWorld, func(t *testing.T, w *world) {
+		t.Cleanup(w.run())
+		store := onboarding.NewStores(w.pool).People()
+		all := func() {
+			require.NoError(t, store.PauseAll(postgres.AcrossOrganisations(t.Context()), "a restore", w.clock.Now()))
+			require.Equal(t, 1, w.count(`select count(*) from scheduling_pauses`))
+		}
+		resumed := func(left int) {
+			require.NoError(t, store.ResumeAll(postgres.AcrossOrganisations(t.Context()), "a restore"))
+			require.Equal(t, left, w.count(`select count(*) from scheduling_pauses`))
+		}
+		w.enrolled("+5511987650001")
+		all()
+		resumed(0)
+		all()
+		out, err := w.client.PauseScheduling(w.as(rpc.RoleOperator, "ada", onboardingtest.OrgID), &onboardingv1.PauseSchedulingRequest{Reason: "a test"})
+		require.NoError(t, err)
+		require.Equal(t, []string{"ada", "a test"}, []string{out.GetPause().GetBy().GetSubject(), out.GetPause().GetReason()})
+		resumed(1)
 	})
 }

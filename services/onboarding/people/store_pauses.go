@@ -47,10 +47,12 @@ func pauseOf(ctx context.Context, db postgres.DB, orgID string) (*SchedulingPaus
 	return &p, nil
 }
 
-// sqlPauseScheduling leaves a pause that holds as it is. The update that changes nothing has it returned.
+// sqlPauseScheduling leaves a pause that holds as it is, except that the first who asks for one of PauseAll has it: it is theirs to lift.
+// The update has the row returned.
 const sqlPauseScheduling = `
 insert into scheduling_pauses as z (org_id, reason, paused_at, paused_by) values (@org, @reason, @at, current_actor())
-on conflict (org_id) do update set reason = z.reason
+on conflict (org_id) do update set paused_by = coalesce(z.paused_by, excluded.paused_by),
+    reason = case when z.paused_by is null and excluded.paused_by is not null then excluded.reason else z.reason end
 returning paused_at, paused_by::text, reason`
 
 // PauseScheduling pauses an organisation from the next statement of any replica on, and returns the pause that holds.
@@ -75,27 +77,20 @@ func (s *Store) PauseAll(ctx context.Context, reason string, at time.Time) error
 	return nil
 }
 
-// ResumeAll lifts the pauses that have a reason.
+const sqlResumeAll = `with lifted as (delete from scheduling_pauses where reason = $1 and paused_by is null returning org_id)` + sqlLifted
+
+// ResumeAll lifts the pauses of PauseAll that nobody has asked for since.
 func (s *Store) ResumeAll(ctx context.Context, reason string) error {
-	rows, err := s.pool.Query(ctx, `select org_id::text from scheduling_pauses where reason = $1`, reason)
-	if err != nil {
+	if _, err := s.pool.Exec(ctx, sqlResumeAll, reason, s.Paused); err != nil {
 		return fmt.Errorf("resume scheduling: %w", err)
-	}
-	paused, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("resume scheduling: %w", err)
-	}
-	for _, orgID := range paused {
-		if _, err := s.ResumeScheduling(ctx, orgID); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// sqlResumeScheduling notifies the relays, which take what was kept, with the end of the pause.
-const sqlResumeScheduling = `
-with lifted as (delete from scheduling_pauses where org_id = $1 returning org_id)
+const sqlResumeScheduling = `with lifted as (delete from scheduling_pauses where org_id = $1 returning org_id)` + sqlLifted
+
+// sqlLifted notifies the relays, which take what was kept, with the end of the pause.
+const sqlLifted = `
 select count(*) > 0, count(pg_notify(channel, '')) from lifted cross join unnest($2::text[]) channel`
 
 // ResumeScheduling lifts the pause of an organisation, and reports whether there was one.
