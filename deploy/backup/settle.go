@@ -323,7 +323,7 @@ func (w *work) park(ctx context.Context) error {
 	return nil
 }
 
-// person is somebody as both databases know them.
+// person identifies a person by what both databases know.
 type person struct{ orgID, phone string }
 
 // rest waits a while.

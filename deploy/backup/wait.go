@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/messaging/readback"
 )
 
-// The waits for what may never come are bounded, in polls: it must not keep everybody stopped.
+// Bounds of the waits, in polls. What never comes must not keep all organisations stopped.
 const (
 	holdsAfter = 60  // for holds, once all else is done: messaging may refuse one
 	stuckAfter = 600 // while nothing moves, and only organisations are left that Twilio refuses, or senders that nobody sweeps

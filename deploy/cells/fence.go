@@ -13,9 +13,9 @@ import (
 )
 
 // A fence hides the rows of the organisation from all services of a cell, and refuses new ones: a restrictive policy of row security on
-// every table with an org_id. It counts for every replica, of whatever release, from one commit on, and no cache can outlive it: that is
-// why it, and not a status that somebody has to read, keeps two cells from acting for one organisation. The session that moves the rows
-// sets app.moving and passes.
+// every table with an org_id. It binds every replica, of every release, from one commit on. A status would not: replicas
+// keep it in a cache, and an older release does not read it. So the fence keeps two cells from acting for one organisation. The session
+// that moves the rows sets app.moving and passes.
 
 const (
 	fenceLock  = "500ms" // under deadlock_timeout, so that a fence that has to wait gives way to the services
@@ -147,7 +147,7 @@ const sqlUnbound = `
 select coalesce(string_agg(relname, ', ' order by relname), '') from pg_class
 where relnamespace = 'public'::regnamespace and relname = any ($1) and not (relrowsecurity and relforcerowsecurity)`
 
-// checkBound refuses tables on which a policy would bind nobody, or not their owner.
+// checkBound refuses tables that have row security off, or not forced: a policy there would not bind the owner of the table.
 func (d *database) checkBound(ctx context.Context, tx pgx.Tx) error {
 	var unbound string
 	if err := tx.QueryRow(ctx, sqlUnbound, d.fencedNames()).Scan(&unbound); err != nil {

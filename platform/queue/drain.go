@@ -137,7 +137,7 @@ func (p *pass) timeIsUp() {
 	}
 }
 
-// admitAgain ends a wait that Admit asked for: what was stored meanwhile may be of somebody who need not wait.
+// admitAgain ends a wait that Admit asked for: a job that was stored meanwhile may be of an organisation that need not wait.
 func (p *pass) admitAgain() {
 	if !p.failing {
 		p.wait = 0

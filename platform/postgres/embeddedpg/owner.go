@@ -63,7 +63,7 @@ func (o owner) own(dir string) error {
 	return nil
 }
 
-// Give hands a data folder that root has made, and all in it, to the user that a server runs as: postgres, or nobody.
+// Give changes the owner of a data folder that root has made, and of all in it, to the user of the server: postgres, or nobody.
 func Give(data string) error {
 	to, err := serverOwner(data)
 	if err != nil {
