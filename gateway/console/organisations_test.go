@@ -97,9 +97,16 @@ func TestSendingIsDecidedByTheForm(t *testing.T) {
 		Brand: "Acme", Caps: &messagingv1.Caps{PhoneDay: &messagingv1.Cap{Messages: 20, Segments: 60}, OrgHour: &messagingv1.Cap{}},
 		Recipients: &messagingv1.Recipients{Countries: []string{"US", "BR"}, NumberTypes: []string{"voicemail"}},
 	}, asked.GetSettings().GetSending()), "%v", asked)
+	require.Nil(t, asked.GetSettings().GetEngagement(), "the form of the release before has no field for it")
+	form.Set("rules", `{"inactivity_days": 3}`)
+	require.Contains(t, b.said(root+"/settings", form), "Saved.")
+	require.InDelta(t, 3, calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[1].GetSettings().GetEngagement().AsMap()["inactivity_days"], 0)
+	form.Set("rules", `{"inactivity_days"`)
+	require.Contains(t, b.said(root+"/settings", form), "the rules of engagement are JSON")
+	form.Del("rules")
 	form.Set("phone_hour", "20")
 	require.Contains(t, b.said(root+"/settings", form), "a cap is messages:segments")
-	require.Len(t, s.asked["UpdateSettings"], 1)
+	require.Len(t, s.asked["UpdateSettings"], 2)
 }
 
 // asksSettings is the settings page of an organisation, with a form as the page has it.

@@ -1,6 +1,8 @@
 package operations
 
 import (
+	"cmp"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -10,6 +12,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -58,6 +63,18 @@ func (p settingsPage) Prices() string {
 	return lines(all)
 }
 
+// Rules returns the rules of engagement, as a file has them; empty where the deployment's hold.
+func (p settingsPage) Rules() string {
+	if p.GetEngagement() == nil {
+		return ""
+	}
+	text, err := json.MarshalIndent(p.GetEngagement().AsMap(), "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 // AsOf names the settings that are shown: those of another operator's change are others.
 func (p settingsPage) AsOf() string { return asOf(p.Settings) }
 
@@ -102,6 +119,9 @@ func (p *Pages) settings(r *http.Request) (Page, error) {
 // errPrice refuses a line of the price list.
 var errPrice = status.Error(codes.InvalidArgument, "write a country code and a price on each line, such as +1 0.0079")
 
+// errRules refuses rules of another form.
+var errRules = status.Error(codes.InvalidArgument, "the rules of engagement are JSON, in the form of an engagement file")
+
 // errNumber refuses a field that needs a number.
 var errNumber = status.Error(codes.InvalidArgument, "days and minutes are whole numbers")
 
@@ -113,7 +133,7 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 	}
 	now := settingsPage{Settings: got.GetSettings()}
 	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit", "currency",
-		"brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices")}
+		"brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices", "rules")}
 	for _, box := range []string{"quiet", "require", "own_numbers"} {
 		kept.Typed[box] = map[bool]string{true: "yes", false: "no"}[r.Form.Get(box) != ""]
 	}
@@ -173,6 +193,9 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 	if wanted.SegmentPrices, err = wantedPrices(r, now); err != nil {
 		return nil, err
 	}
+	if wanted.Engagement, err = wantedRules(r, now); err != nil {
+		return nil, err
+	}
 	days := map[string]int32{}
 	for _, of := range retention(nil) {
 		if days[of.Kind], err = number(of.Kind); err != nil {
@@ -184,6 +207,23 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 	}
 	if !slices.Equal(retention(kept), retention(now.Settings.GetRetention())) {
 		wanted.Retention = kept
+	}
+	return wanted, nil
+}
+
+// wantedRules reads the rules of engagement; nil where they are as they were, {} for the deployment's. A page of the release before has no
+// field for them.
+func wantedRules(r *http.Request, now settingsPage) (*structpb.Struct, error) {
+	text := strings.TrimSpace(r.Form.Get("rules"))
+	if !r.Form.Has("rules") || text == "" && now.GetEngagement() == nil {
+		return nil, nil //nolint:nilnil // nothing is decided anew
+	}
+	wanted := &structpb.Struct{}
+	if err := protojson.Unmarshal([]byte(cmp.Or(text, "{}")), wanted); err != nil {
+		return nil, errRules
+	}
+	if proto.Equal(wanted, now.GetEngagement()) {
+		return nil, nil //nolint:nilnil // nothing is decided anew
 	}
 	return wanted, nil
 }

@@ -94,7 +94,11 @@ func storable(text string, most int) bool {
 // the store returns.
 func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate bool, err error) {
 	r.Attributes = composed(r.Attributes)
-	if err := r.check(s.Rules, s.Now()); err != nil {
+	decided, err := s.rulesFor(ctx, r.OrgID)
+	if err != nil {
+		return Answer{}, false, err
+	}
+	if err := r.check(decided, s.Now()); err != nil {
 		return Answer{}, false, err
 	}
 	for range maxContention {
@@ -134,13 +138,13 @@ func (s *Service) report(ctx context.Context, r Report) (Answer, bool, error) {
 func (s *Service) showsUp(v View, a rules.Action) ([]rules.Move, error) {
 	now := s.Now()
 	switch {
-	case !s.Rules.News(v.Person, a, now):
+	case !s.rulesOf(v).News(v.Person, a, now):
 		return nil, nil
 	case !v.Known:
 		m, err := rules.Begin(rules.Event{Trigger: rules.UserMessage, At: a.OccurredAt, Now: now})
 		return []rules.Move{m}, err
 	}
-	moves, _, err := s.Rules.Answer(v.Person, v.Situation, rules.NoChoice, a.OccurredAt, now)
+	moves, _, err := s.rulesOf(v).Answer(v.Person, v.Situation, rules.NoChoice, a.OccurredAt, now)
 	return moves, err
 }
 
@@ -150,9 +154,9 @@ var celebrations = map[int]string{1: catalog.Tier1, 2: catalog.Tier2, 3: catalog
 // count adds an action to a change: what it completes, with the celebrations, and the magic moment.
 func (s *Service) count(c *Change, a rules.Action, category string) {
 	v := c.View
-	r := s.Rules.Record(v.Progress, a, v.SignedUpAt, v.TipsOff, c.At)
+	r := s.rulesOf(v).Record(v.Progress, a, v.SignedUpAt, v.TipsOff, c.At)
 	c.Act = &Act{Action: a, Category: strings.TrimSpace(category), Recorded: r, Answer: Answer{
-		Tier: r.Tier, MagicMoment: s.Rules.MagicMoment(a, v.MagicAt),
+		Tier: r.Tier, MagicMoment: s.rulesOf(v).MagicMoment(a, v.MagicAt),
 	}}
 	tell := func(kind string, data map[string]any) {
 		c.Events = append(c.Events, Event{Type: kind, Time: a.OccurredAt, Data: data})

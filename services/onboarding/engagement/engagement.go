@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Store     store
 	Carrier   carrier
-	Rules     rules.Config
+	Rules     rules.Config // of organisations that have decided nothing
 	Texts     catalog.Engagement
 	Unknown   session.UnknownSends // of its answers
 	Metrics   *Metrics             // nil measures nothing
@@ -54,6 +54,8 @@ type views interface {
 	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
 	// PersonByID is Person of a profile; ErrNoPerson.
 	PersonByID(ctx context.Context, orgID, profileID, cause string) (View, error)
+	// Decided returns the rules that an organisation has decided; nil of none.
+	Decided(ctx context.Context, orgID string) (*rules.Config, error)
 	// ExpensesIn counts the expenses of a person in a category, from an instant until another.
 	ExpensesIn(ctx context.Context, v View, category string, from, until time.Time) (int, error)
 }
@@ -105,6 +107,23 @@ func New(cfg Config) *Service {
 	return &Service{Config: cfg}
 }
 
+// rulesOf returns the rules that hold for a person.
+func (s *Service) rulesOf(v View) rules.Config {
+	if v.Decided != nil {
+		return *v.Decided
+	}
+	return s.Rules
+}
+
+// rulesFor returns the rules of an organisation.
+func (s *Service) rulesFor(ctx context.Context, orgID string) (rules.Config, error) {
+	decided, err := s.Store.Decided(ctx, orgID)
+	if err != nil || decided == nil {
+		return s.Rules, err
+	}
+	return *decided, nil
+}
+
 // View is a person, as one read of the database saw them.
 type View struct {
 	OrgID       string
@@ -140,6 +159,10 @@ type View struct {
 	Session session.Status
 	Mode    session.Mode
 	Step    session.StepID // that is due in it
+
+	// Decided has the rules of the person's organisation; nil for the deployment's, and where a later release has written what this one
+	// cannot read.
+	Decided *rules.Config
 
 	// Done are the transitions that the cause has made already, and Acted the action that it was; nil for none.
 	Done  []rules.Trigger

@@ -144,7 +144,7 @@ func (s *Service) decide(v View, h conversation.Heard, choice rules.Choice) ([]r
 	case choice != rules.NoChoice && open && v.keeps(): // asked again when the person may be answered
 		return seen, rules.NoChoice, nil
 	}
-	return s.Rules.Answer(v.Person, v.Situation, choice, h.At, s.Now())
+	return s.rulesOf(v).Answer(v.Person, v.Situation, choice, h.At, s.Now())
 }
 
 // eventsOf returns the events of a move.
@@ -179,12 +179,13 @@ func eventsOf(v View, m rules.Move) []Event {
 // ever had a session was greeted by its flow.
 func (s *Service) read(c *Change, h conversation.Heard) {
 	var expense *rules.Expense
-	if s.Rules.Recogniser && c.View.Acted == nil {
+	decided := s.rulesOf(c.View)
+	if decided.Recogniser && c.View.Acted == nil {
 		expense = rules.RecogniseExpense(h.Body)
 	}
 	if expense != nil && expense.Confidence >= rules.Confident {
 		a := rules.Action{Name: rules.AddExpense, OccurredAt: h.At, Source: rules.SourceNLP, Confidence: expense.Confidence}
-		if s.Rules.Check(a, c.At) == nil {
+		if decided.Check(a, c.At) == nil {
 			s.count(c, a, expense.Category)
 		}
 	}

@@ -18,8 +18,10 @@ const observeTimeout = 2 * time.Second
 type gauges interface {
 	// People counts people by state, up to a limit for each.
 	People(ctx context.Context) (map[rules.State]int, error)
-	// RunMissing reports whether any organisation with people has not come to the end of a period.
-	RunMissing(ctx context.Context, p rules.Period) (bool, error)
+	// RunMissing returns when the oldest period began that an organisation with people has not come to the end of; the zero time for none.
+	RunMissing(ctx context.Context, usual rules.Period, own map[string]rules.Period) (time.Time, error)
+	// OwnRules returns the rules of the organisations that have decided any.
+	OwnRules(ctx context.Context) (map[string]rules.Config, error)
 }
 
 // Observe registers gauges of how people stand and how late the runs are, which are asked for at every collection under the values of ctx,
@@ -36,14 +38,21 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 		defer cancel()
 		now := s.Now() // the lag comes first: an alert watches it, and people take longer to count
+		decided, err := store.OwnRules(ctx)
+		if err != nil {
+			return err
+		}
 		for _, job := range rules.Jobs() {
-			newest, late := s.Rules.Newest(job, now), 0.
-			missing, err := store.RunMissing(ctx, newest)
+			own, late := map[string]rules.Period{}, 0.
+			for org, by := range decided {
+				own[org] = by.Newest(job, now)
+			}
+			since, err := store.RunMissing(ctx, s.Rules.Newest(job, now), own)
 			if err != nil {
 				return err
 			}
-			if missing {
-				late = now.Sub(newest.Nominal).Seconds()
+			if !since.IsZero() {
+				late = now.Sub(since).Seconds()
 			}
 			o.ObserveFloat64(lag, late, metric.WithAttributes(attribute.String("job", string(job))))
 		}

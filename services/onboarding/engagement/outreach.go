@@ -290,9 +290,16 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 }
 
 func (s *Service) sent(ctx context.Context, d Due, messageID string, accepted time.Time) error {
+	decided, err := s.rulesFor(ctx, d.Job.OrgID)
+	if errors.Is(err, rules.ErrConfig) { // of a newer release; its replicas can read it
+		return &queue.Snooze{After: whileUnreadable, Cause: err}
+	}
+	if err != nil {
+		return err
+	}
 	return s.end(ctx, End{
 		Due: d, Status: queue.StatusCompleted, Outcome: outcomeSent, MessageID: messageID, AcceptedAt: accepted,
-		OpenUntil: accepted.Add(s.Rules.GoodbyeTimeout), At: s.Now(),
+		OpenUntil: accepted.Add(decided.GoodbyeTimeout), At: s.Now(),
 	})
 }
 

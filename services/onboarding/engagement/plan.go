@@ -24,14 +24,14 @@ func (s *Service) plan(r Run, c Candidate, noSender bool, now time.Time) Planned
 	var key string
 	kind, params := rules.WeeklyReview, catalog.Params{}
 	if trigger := triggers[r.Stage]; trigger != "" {
-		m, err := s.Rules.Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: r.Period.Nominal, Now: change.At})
+		m, err := s.rulesOf(v).Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: r.Period.Nominal, Now: change.At})
 		if err != nil {
 			return Planned{Skip: reasonOf(err)}
 		}
 		change.Moves, change.Events, kind = []rules.Move{m}, eventsOf(v, m), m.Queue
 		key = map[rules.MessageType]string{rules.Goodbye: catalog.Goodbye, rules.Reminder: catalog.Reminder}[kind]
 	} else {
-		review, why := s.Rules.WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
+		review, why := s.rulesOf(v).WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
 		if why != "" {
 			return Planned{Skip: why}
 		}
@@ -74,7 +74,11 @@ func reasonOf(err error) rules.Skip {
 // It writes nothing.
 func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from, limit int) (Run, []Planned, error) {
 	now := s.Now()
-	r := Run{OrgID: orgID, Period: s.Rules.Newest(job, now), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
+	decided, err := s.rulesFor(ctx, orgID)
+	if err != nil {
+		return Run{}, nil, err
+	}
+	r := Run{OrgID: orgID, Period: decided.Newest(job, now), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
 	noSender, err := s.withoutSender(ctx, orgID)
 	if err != nil {
 		return Run{}, nil, err
@@ -83,7 +87,7 @@ func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from,
 	for _, stage := range stages[job] {
 		r.Stage, r.Cursor = stage, Cursor{}
 		for {
-			found, err := s.Store.Candidates(ctx, r, s.timesOf(r), runBatch)
+			found, err := s.Store.Candidates(ctx, r, timesOf(r, decided), runBatch)
 			if err != nil {
 				return Run{}, nil, err
 			}

@@ -121,7 +121,7 @@ func (s *RPC) GetEngagement(
 	for number := 1; number <= rules.TierCount; number++ {
 		done := v.Progress.Tier(number)
 		shown := &onboardingv1.TierProgress{Tier: tier(number), CompletedAt: request.Stamp(done.CompletedAt)}
-		for _, action := range s.People.Rules.Tiers[number-1] {
+		for _, action := range s.People.rulesOf(v).Tiers[number-1] {
 			shown.Actions = append(shown.Actions, &onboardingv1.TierAction{Action: action, Done: done.Done[action]})
 		}
 		out.Progress = append(out.Progress, shown)

@@ -87,8 +87,8 @@ type Counts struct {
 // RunTimes are the boundaries of a run: who was active last at Idle or before is silent, and at Since or after was active in the week.
 type RunTimes struct{ Idle, Since time.Time }
 
-func (s *Service) timesOf(r Run) RunTimes {
-	return RunTimes{Idle: r.Period.Nominal.Add(-s.Rules.Inactivity), Since: r.Period.Nominal.Add(-s.Rules.WeeklyWindow)}
+func timesOf(r Run, decided rules.Config) RunTimes {
+	return RunTimes{Idle: r.Period.Nominal.Add(-decided.Inactivity), Since: r.Period.Nominal.Add(-decided.WeeklyWindow)}
 }
 
 // Candidate is a person whom a stage looks at.
@@ -176,8 +176,12 @@ func (s *Service) work(ctx context.Context) (more bool, err error) {
 // WorkRuns begins the runs of an organisation that are due, works on what is open for as long as the slice is, and reports whether
 // something is left.
 func (s *Service) WorkRuns(ctx context.Context, orgID string, slice time.Duration) (open bool, err error) {
+	decided, err := s.rulesFor(ctx, orgID)
+	if err != nil {
+		return false, err
+	}
 	for _, job := range rules.Jobs() {
-		if err := s.begin(ctx, orgID, job); err != nil {
+		if err := s.begin(ctx, orgID, job, decided); err != nil {
 			return false, err
 		}
 	}
@@ -188,7 +192,7 @@ func (s *Service) WorkRuns(ctx context.Context, orgID string, slice time.Duratio
 		if err != nil || !claimed {
 			return false, err
 		}
-		if err := s.run(ctx, &r, until); err != nil {
+		if err := s.run(ctx, &r, decided, until); err != nil {
 			if errors.Is(err, ErrRunLost) {
 				return true, nil
 			}
@@ -200,27 +204,27 @@ func (s *Service) WorkRuns(ctx context.Context, orgID string, slice time.Duratio
 }
 
 // begin records the period of a job that is due.
-func (s *Service) begin(ctx context.Context, orgID string, job rules.Job) error {
+func (s *Service) begin(ctx context.Context, orgID string, job rules.Job, decided rules.Config) error {
 	now := s.Now()
 	recorded, err := s.Store.NewestRun(ctx, orgID, job)
 	if err != nil {
 		return err
 	}
-	run, superseded := s.Rules.Due(job, recorded, now)
+	run, superseded := decided.Due(job, recorded, now)
 	if run == nil && len(superseded) == 0 {
 		return nil
 	}
-	return s.Store.RecordRuns(ctx, orgID, run, superseded, s.configHash(), now)
+	return s.Store.RecordRuns(ctx, orgID, run, superseded, configHash(decided), now)
 }
 
 // configHash tells the configurations of runs apart.
-func (s *Service) configHash() string {
-	hash := sha256.Sum256(fmt.Appendf(nil, "%+v", s.Rules))
+func configHash(decided rules.Config) string {
+	hash := sha256.Sum256(fmt.Appendf(nil, "%+v", decided))
 	return hex.EncodeToString(hash[:8])
 }
 
 // run works on a run until it is done or its slice is over; then it is released.
-func (s *Service) run(ctx context.Context, r *Run, until time.Time) error {
+func (s *Service) run(ctx context.Context, r *Run, decided rules.Config, until time.Time) error {
 	noSender, err := s.withoutSender(ctx, r.OrgID)
 	if err != nil {
 		return err
@@ -234,7 +238,7 @@ func (s *Service) run(ctx context.Context, r *Run, until time.Time) error {
 		if began.After(until) {
 			return s.Store.ReleaseRun(ctx, *r)
 		}
-		found, err := s.Store.Candidates(ctx, *r, s.timesOf(*r), runBatch)
+		found, err := s.Store.Candidates(ctx, *r, timesOf(*r, decided), runBatch)
 		if err != nil {
 			return err
 		}

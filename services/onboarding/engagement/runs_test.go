@@ -405,6 +405,86 @@ func TestPeriodsOfRuns(t *testing.T) {
 	})
 }
 
+// TestRulesOfAnOrganisation is about two organisations in one deployment, one with its own rules.
+func TestRulesOfAnOrganisation(t *testing.T) {
+	t.Parallel()
+	own := `{"version": "acme-1", "inactivity_days": 3, "goodbye_timeout_hours": 5, "remind_later_days": 2, "weekly_window_days": 7,
+		"daily_at": "10:00", "weekly_on": "monday", "weekly_at": "09:00", "recogniser": true, "uncounted_actions": [],
+		"tiers": [["book_visit"], ["add_expense"], ["review"]]}`
+	decides := func(b *bundle, org, file string) {
+		b.Exec(`insert into organisation_settings (org_id, engagement, version, updated_at) values ($1, $2, 1, $3)
+			on conflict (org_id) do update set engagement = excluded.engagement`, org, file, b.Clock.Now())
+	}
+
+	onboardingtest.Subtest(t, "HoldForIt", runsToday, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		b.Sends()
+		decides(b, onboardingtest.OrgID, own)
+		service := b.Current().People.People
+		b.OnDay(3, 9)
+		b.last(p, b.Clock.Now().Add(-3*onboardingtest.Day))
+		b.Works()
+		b.In(p, rules.Active)
+		b.Clock.Advance(2 * time.Hour)
+		b.Works()
+		b.In(p, rules.GoodbyeSent)
+		b.Exec(`delete from engagement_outreach where event_type = 'weekly_review'`) // two nudges a week are too many
+		b.Clock.Advance(8 * time.Hour)                                               // it is day where they live
+		b.Sends()
+		v := b.In(p, rules.GoodbyeSent)
+		require.InDelta(t, 5*time.Hour, v.Person.GoodbyeExpiresAt.Sub(b.Clock.Now()), float64(time.Minute))
+		_, _, err := service.Report(t.Context(), engagement.Report{
+			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Key: "1", Action: rules.Action{Name: "view_report", OccurredAt: b.Clock.Now(), Source: rules.SourceWeb},
+		})
+		require.ErrorIs(t, err, rules.ErrAction, "an action of the deployment alone")
+		answer, _, err := service.Report(t.Context(), engagement.Report{
+			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Key: "1", Action: rules.Action{Name: "book_visit", OccurredAt: b.Clock.Now(), Source: rules.SourceWeb},
+		})
+		require.NoError(t, err)
+		require.Equal(t, 1, answer.Tier)
+	})
+
+	onboardingtest.Subtest(t, "HoldForNoOther", runsToday, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		decides(b, onboardingtest.NewID(), own)
+		b.OnDay(5, 11)
+		b.Works()
+		b.In(p, rules.Active)
+	})
+
+	onboardingtest.Subtest(t, "OfALaterReleaseSendNothing", runsToday, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		decides(b, onboardingtest.OrgID, `{"version": "of a later release"}`)
+		b.OnDay(16, 11)
+		_, err := b.Current().People.People.WorkRuns(t.Context(), onboardingtest.OrgID, time.Minute)
+		require.ErrorIs(t, err, rules.ErrConfig)
+		b.Reply(p, "hello")
+		b.In(p, rules.Active)
+	})
+
+	onboardingtest.Subtest(t, "AreLateByTheirOwnTime", runsToday, func(t *testing.T, b *bundle) {
+		decides(b, onboardingtest.OrgID, own)
+		service, store := b.Current().People.People, b.Store.Engagement()
+		missing := func() time.Time {
+			decided, err := store.OwnRules(t.Context())
+			require.NoError(t, err)
+			periods := map[string]rules.Period{}
+			for org, by := range decided {
+				periods[org] = by.Newest(rules.Daily, b.Clock.Now())
+			}
+			since, err := store.RunMissing(t.Context(), service.Rules.Newest(rules.Daily, b.Clock.Now()), periods)
+			require.NoError(t, err)
+			return since
+		}
+		b.OnDay(1, 9)
+		require.Zero(t, missing(), "06:00 is not its time")
+		b.Clock.Advance(2 * time.Hour)
+		require.Equal(t, b.Clock.Now().Add(-time.Hour).UTC(), missing().UTC())
+		b.Works()
+		require.Zero(t, missing())
+	})
+}
+
 // TestCrashOfRuns is the crash matrix of a run: whichever call fails, the rest is done, and no person gets two goodbyes.
 //
 // Also: S4-76.

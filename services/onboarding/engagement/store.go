@@ -52,6 +52,7 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUs
                and j.subject <> '' and j.id <> k.job) as open_job,
        coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
        array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = k.cause order by d.id) as done,
+       (select e.engagement from organisation_settings e where e.org_id = p.org_id) as decided,
        coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
 from profiles p
 left join household_members h on h.profile_id = p.id
@@ -114,6 +115,7 @@ type personRow struct {
 	SessionMode           string
 	Step                  string
 	Done                  []string
+	Decided               []byte
 	Acted                 string
 	Answer                []byte
 }
@@ -179,7 +181,7 @@ func (r personRow) view(orgID string) (View, error) {
 		RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
-		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted,
+		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted, Decided: readDecided(r.Decided),
 		Known: r.State != "", TransitionID: r.TransitionID,
 		Person: rules.Person{
 			State: rules.State(r.State), LastActivityAt: postgres.TimeOf(r.LastActivityAt), GoodbyeSentAt: postgres.TimeOf(r.GoodbyeSentAt),

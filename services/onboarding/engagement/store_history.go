@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
@@ -122,13 +123,23 @@ func (s *Store) People(ctx context.Context) (map[rules.State]int, error) {
 }
 
 const sqlRunMissing = organisations + `
-select exists (select from orgs o where not exists (
-    select from engagement_runs r where r.org_id = o.org_id and r.job = $1 and r.period = $2 and r.status <> 'running'))`
+select min(coalesce(x.nominal, @nominal))
+from orgs o left join unnest(@orgs::uuid[], @names::text[], @nominals::timestamptz[]) x (org_id, name, nominal) on x.org_id = o.org_id
+where not exists (select from engagement_runs r
+    where r.org_id = o.org_id and r.job = @job and r.period = coalesce(x.name, @name) and r.status <> 'running')`
 
-// RunMissing reports whether any organisation with people, of those that ctx may see, has not come to the end of a period.
-func (s *Store) RunMissing(ctx context.Context, p rules.Period) (missing bool, err error) {
-	if err := s.pool.QueryRow(ctx, sqlRunMissing, p.Job, p.Name).Scan(&missing); err != nil {
-		return false, fmt.Errorf("look for runs that are missing: %w", err)
+// RunMissing returns when the oldest period began that an organisation with people has not come to the end of, of those that ctx may see; the
+// zero time when there is none. The newest period is usual, or that of the organisation in own.
+func (s *Store) RunMissing(ctx context.Context, usual rules.Period, own map[string]rules.Period) (time.Time, error) {
+	orgs, names, nominals := []string{}, []string{}, []time.Time{}
+	for org, p := range own {
+		orgs, names, nominals = append(orgs, org), append(names, p.Name), append(nominals, p.Nominal)
 	}
-	return missing, nil
+	var since *time.Time
+	if err := s.pool.QueryRow(ctx, sqlRunMissing, postgres.Args{
+		"job": usual.Job, "name": usual.Name, "nominal": usual.Nominal, "orgs": orgs, "names": names, "nominals": nominals,
+	}).Scan(&since); err != nil {
+		return time.Time{}, fmt.Errorf("look for runs that are missing: %w", err)
+	}
+	return postgres.TimeOf(since), nil
 }

@@ -22,6 +22,10 @@ func (e People) PersonByID(ctx context.Context, org, id, cause string) (engageme
 	return read(e.Ports, "PersonByID", func() (engagement.View, error) { return e.Ports.Stores.Engagement().PersonByID(ctx, org, id, cause) })
 }
 
+func (e People) Decided(ctx context.Context, org string) (*rules.Config, error) {
+	return read(e.Ports, "Decided", func() (*rules.Config, error) { return e.Ports.Stores.Engagement().Decided(ctx, org) })
+}
+
 func (e People) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (int, error) {
 	return read(e.Ports, "ExpensesIn", func() (int, error) { return e.Ports.Stores.Engagement().ExpensesIn(ctx, v, category, from, until) })
 }

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/letters"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/request"
 )
 
@@ -58,6 +61,10 @@ func (s *RPC) UpdateSettings(
 	if err != nil {
 		return nil, err
 	}
+	engagement, err := readEngagement(in.GetSettings().GetEngagement())
+	if err != nil {
+		return nil, err
+	}
 	version, err := versionOf(in.Version) //nolint:protogetter // nil is whichever there is
 	if err != nil {
 		return nil, err
@@ -71,6 +78,7 @@ func (s *RPC) UpdateSettings(
 	stored, err := s.Store.SetSettings(ctx, request.Org(ctx), Settings{
 		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
 		Retention: own, TicketLimit: limit, Distress: distress, Prices: prices, ActivationFlow: begins, Sending: sending, Version: version,
+		Engagement: engagement,
 	}, s.Now())
 	if err != nil {
 		return nil, err
@@ -160,6 +168,37 @@ func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
 	return own, nil
 }
 
+// mostEngagement bounds the rules of engagement of an organisation, in bytes.
+const mostEngagement = 16 << 10
+
+// readEngagement checks the rules of engagement as an engagement file is checked; nil of none, {} of those of the deployment.
+func readEngagement(in *structpb.Struct) ([]byte, error) {
+	if in == nil {
+		return nil, nil
+	}
+	file, err := protojson.Marshal(in)
+	if err != nil || len(in.GetFields()) == 0 {
+		return []byte("{}"), err
+	}
+	if len(file) > mostEngagement {
+		return nil, request.Invalid("settings.engagement must have at most %d bytes", mostEngagement)
+	}
+	if _, err := rules.ParseConfig(file); err != nil {
+		problems := strings.ReplaceAll(err.Error(), rules.ErrConfig.Error()+": ", "")
+		return nil, request.Invalid("settings.engagement: %s", strings.ReplaceAll(problems, "\n", "; "))
+	}
+	return file, nil
+}
+
+// shownEngagement returns stored rules; nil of none, and of what is no object, which the table refuses.
+func shownEngagement(stored []byte) *structpb.Struct {
+	out := &structpb.Struct{}
+	if stored == nil || protojson.Unmarshal(stored, out) != nil {
+		return nil
+	}
+	return out
+}
+
 // GetQuietHours returns when a text to a phone may be sent.
 func (s *RPC) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHoursRequest) (*onboardingv1.GetQuietHoursResponse, error) {
 	if err := request.ID("org_id", in.GetOrgId()); err != nil {
@@ -205,6 +244,7 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 		QuietHoursByDefault: found.ByDefault, TimeZone: &found.TimeZone,
 		UsualDistressWords: UsualDistress(), SegmentPrices: found.Prices.shown(),
 		ActivationFlow: found.ActivationFlow, Sending: found.Sending, SendingPending: found.Pending, Version: found.Version,
+		Engagement: shownEngagement(found.Engagement),
 	}
 	if kept := found.Retention; len(kept) > 0 {
 		out.Retention = &onboardingv1.Retention{

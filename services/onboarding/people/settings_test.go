@@ -1,15 +1,21 @@
 package people_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"paceline.internal/platform/phone"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
@@ -74,6 +80,38 @@ func TestSettings(t *testing.T) {
 		require.Equal(t, "Acme Corp", got.GetSending().GetBrand(), "what is left out stays")
 		_, version = b.Messaging.Settings()
 		require.EqualValues(t, 2, version, "and is not told again")
+	})
+
+	onboardingtest.Subtest(t, "OfEngagementAreCheckedLikeAFile", setup, func(t *testing.T, b *bundle) {
+		engagement := func(fields map[string]any) (*onboardingv1.Settings, error) {
+			decided, err := structpb.NewStruct(fields)
+			require.NoError(t, err)
+			return b.decide(func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.Engagement = decided })
+		}
+		_, err := engagement(map[string]any{"version": "", "inactivity_days": 0})
+		require.Equal(t, codes.InvalidArgument, status.Code(err))
+		for _, problem := range []string{"settings.engagement: ", "version is empty", "inactivity_days 0 must be 1 to 365", "; tiers is missing"} {
+			require.ErrorContains(t, err, problem)
+		}
+		require.NotContains(t, err.Error(), rules.ErrConfig.Error())
+		var file map[string]any
+		require.NoError(t, json.Unmarshal(rules.DefaultFile(), &file))
+		file["inactivity_days"] = 3
+		got, err := engagement(file)
+		require.NoError(t, err)
+		require.InDelta(t, 3, got.GetEngagement().AsMap()["inactivity_days"], 0)
+		got, err = b.decide(func(*onboardingv1.UpdateSettingsRequest) {})
+		require.NoError(t, err)
+		require.NotNil(t, got.GetEngagement(), "what is left out stays")
+		file["uncounted_actions"] = []any{strings.Repeat("a", 17<<10)}
+		_, err = engagement(file)
+		require.ErrorContains(t, err, "at most 16384 bytes")
+		got, err = engagement(map[string]any{})
+		require.NoError(t, err)
+		require.Nil(t, got.GetEngagement(), "as the deployment has it, again")
+		versions, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ListSettingsVersions, &onboardingv1.ListSettingsVersionsRequest{})
+		require.NoError(t, err)
+		require.NotNil(t, versions.GetVersions()[1].GetEngagement())
 	})
 
 	onboardingtest.Subtest(t, "OfADatabaseThatWentBackAreToldAgain", setup, func(t *testing.T, b *bundle) {

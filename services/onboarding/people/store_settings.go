@@ -32,16 +32,19 @@ type Settings struct {
 	// ActivationFlow is the flow of an activation that names none, empty for the deployment's. To SetSettings nil leaves it as it is.
 	ActivationFlow *string
 	// Sending has what messaging heeds when it sends. nil: nothing was decided; to SetSettings it leaves it as it is.
-	Sending   *messagingv1.Sending
-	Prices    *Prices   // of segments; likewise
-	Pending   bool      // messaging does not know Sending yet
-	Version   int64     // counts the changes; to SetSettings the version that is changed, -1 for whichever there is
-	UpdatedAt time.Time // zero when the organisation has decided nothing
-	UpdatedBy *string   // the actor, see audit.Read
+	Sending *messagingv1.Sending
+	// Engagement has the rules of engagement, in the form of a file; nil: nothing was decided. To SetSettings nil leaves it as it is, and {}
+	// goes back to the deployment's.
+	Engagement []byte
+	Prices     *Prices   // of segments; likewise
+	Pending    bool      // messaging does not know Sending yet
+	Version    int64     // counts the changes; to SetSettings the version that is changed, -1 for whichever there is
+	UpdatedAt  time.Time // zero when the organisation has decided nothing
+	UpdatedBy  *string   // the actor, see audit.Read
 }
 
 const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
-    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending,
+    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, engagement,
     tell_at is not null as pending, version,
     updated_at, updated_by::text`
 
@@ -57,10 +60,11 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 
 const sqlSetSettings = `
 insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention,
-    ticket_limit_minutes, distress_words, segment_prices, activation_flow, sending, tell_at, version, updated_at, updated_by)
+    ticket_limit_minutes, distress_words, segment_prices, activation_flow, sending, tell_at, engagement, version,
+    updated_at, updated_by)
 select @org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
     coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices::jsonb, nullif(@activation_flow, ''), @sending::jsonb,
-    case when @sending::jsonb is not null then @at::timestamptz end, 1, @at, current_actor()
+    case when @sending::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'), 1, @at, current_actor()
 where @version::bigint <= 0 or exists (select from organisation_settings e where e.org_id = @org_id)
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
@@ -69,7 +73,8 @@ set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quie
     ticket_limit_minutes = coalesce(@ticket_limit::integer, o.ticket_limit_minutes),
     distress_words = coalesce(@distress::text[], o.distress_words), segment_prices = coalesce(@prices::jsonb, o.segment_prices),
     activation_flow = case when @activation_flow::text is null then o.activation_flow else excluded.activation_flow end,
-    sending = coalesce(excluded.sending, o.sending), tell_at = coalesce(excluded.tell_at, o.tell_at), version = o.version + 1,
+    sending = coalesce(excluded.sending, o.sending), tell_at = coalesce(excluded.tell_at, o.tell_at),
+    engagement = case when @engagement::jsonb is null then o.engagement else excluded.engagement end, version = o.version + 1,
     updated_at = excluded.updated_at, updated_by = excluded.updated_by
 where @version::bigint in (-1, o.version)
 returning ` + settingsColumns
@@ -97,7 +102,7 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 		"quiet_from": wanted.Window.Closes().String(), "time_zone": wanted.TimeZone,
 		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
 		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices,
-		"activation_flow": wanted.ActivationFlow, "sending": sending,
+		"activation_flow": wanted.ActivationFlow, "sending": sending, "engagement": wanted.Engagement,
 		"version": wanted.Version,
 	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -117,7 +122,7 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 const sqlVersions = `
 select r.quiet_hours, r.quiet_until, r.quiet_from, r.require_consent_record, r.retention, r.time_zone,
     r.ticket_limit_minutes as ticket_limit,
-    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending,
+    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending, r.engagement,
     false as pending, v.version, v.at as updated_at, v.by::text as updated_by
 from settings_versions v, jsonb_populate_record(null::organisation_settings, v.settings) r
 where v.org_id = $1 order by v.version desc limit $2`
@@ -155,6 +160,7 @@ type settingsRow struct {
 	Prices               *Prices
 	ActivationFlow       *string
 	Sending              []byte
+	Engagement           []byte
 	Pending              bool
 	Version              int64
 	UpdatedAt            time.Time
@@ -166,7 +172,7 @@ func (r settingsRow) settings() (Settings, error) {
 	return Settings{
 		QuietHours: r.QuietHours, Window: windowOf(r.QuietUntil, r.QuietFrom), TimeZone: r.TimeZone,
 		RequireConsentRecord: &r.RequireConsentRecord, Retention: r.Retention, TicketLimit: r.TicketLimit, Distress: r.Distress, Prices: r.Prices,
-		ActivationFlow: r.ActivationFlow, Sending: sending, Pending: r.Pending, Version: r.Version,
+		ActivationFlow: r.ActivationFlow, Sending: sending, Engagement: r.Engagement, Pending: r.Pending, Version: r.Version,
 		UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
 	}, err
 }

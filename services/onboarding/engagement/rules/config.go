@@ -36,6 +36,9 @@ type Config struct {
 //go:embed engagement.json
 var defaultConfig []byte
 
+// DefaultFile returns the engagement file that is built in.
+func DefaultFile() []byte { return bytes.Clone(defaultConfig) }
+
 // DefaultConfig is the configuration that is built in.
 func DefaultConfig() Config {
 	config, err := ParseConfig(defaultConfig)

@@ -9,6 +9,7 @@ package onboardingv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "paceline.internal/proto/gen/paceline/audit/v1"
 	v11 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -62,7 +63,10 @@ type Settings struct {
 	// Whether messaging does not know sending yet: it is told until it does. Ignored in requests.
 	SendingPending bool `protobuf:"varint,32,opt,name=sending_pending,json=sendingPending,proto3" json:"sending_pending,omitempty"`
 	// Counts the changes, from 1; 0 as long as nothing was decided. Ignored in requests.
-	Version       int64 `protobuf:"varint,33,opt,name=version,proto3" json:"version,omitempty"`
+	Version int64 `protobuf:"varint,33,opt,name=version,proto3" json:"version,omitempty"`
+	// The rules of engagement in the form of an engagement file (docs/engagement.md), at most 16 KiB; absent as long as nothing was decided, when the
+	// deployment's hold. A request without it leaves them as they are, one with it replaces all of them, and an empty object goes back to the deployment's.
+	Engagement    *structpb.Struct `protobuf:"bytes,34,opt,name=engagement,proto3" json:"engagement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,6 +204,13 @@ func (x *Settings) GetVersion() int64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *Settings) GetEngagement() *structpb.Struct {
+	if x != nil {
+		return x.Engagement
+	}
+	return nil
 }
 
 // SegmentPrices is a price list.
@@ -840,7 +851,7 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a$paceline/messaging/v1/settings.proto\"\x9c\a\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a$paceline/messaging/v1/settings.proto\"\xd5\a\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
@@ -860,7 +871,10 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\x0factivation_flow\x18\x1e \x01(\tH\x03R\x0eactivationFlow\x88\x01\x01\x128\n" +
 	"\asending\x18\x1f \x01(\v2\x1e.paceline.messaging.v1.SendingR\asending\x12'\n" +
 	"\x0fsending_pending\x18  \x01(\bR\x0esendingPending\x12\x18\n" +
-	"\aversion\x18! \x01(\x03R\aversionB\x19\n" +
+	"\aversion\x18! \x01(\x03R\aversion\x127\n" +
+	"\n" +
+	"engagement\x18\" \x01(\v2\x17.google.protobuf.StructR\n" +
+	"engagementB\x19\n" +
 	"\x17_require_consent_recordB\f\n" +
 	"\n" +
 	"_time_zoneB\x17\n" +
@@ -941,6 +955,7 @@ var file_paceline_onboarding_v1_settings_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),        // 14: google.protobuf.Timestamp
 	(*v1.Actor)(nil),                     // 15: paceline.audit.v1.Actor
 	(*v11.Sending)(nil),                  // 16: paceline.messaging.v1.Sending
+	(*structpb.Struct)(nil),              // 17: google.protobuf.Struct
 }
 var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
 	4,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
@@ -950,17 +965,18 @@ var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
 	2,  // 4: paceline.onboarding.v1.Settings.distress_words:type_name -> paceline.onboarding.v1.DistressWords
 	1,  // 5: paceline.onboarding.v1.Settings.segment_prices:type_name -> paceline.onboarding.v1.SegmentPrices
 	16, // 6: paceline.onboarding.v1.Settings.sending:type_name -> paceline.messaging.v1.Sending
-	13, // 7: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
-	0,  // 8: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	4,  // 9: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	0,  // 10: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 11: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 12: paceline.onboarding.v1.ListSettingsVersionsResponse.versions:type_name -> paceline.onboarding.v1.Settings
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	17, // 7: paceline.onboarding.v1.Settings.engagement:type_name -> google.protobuf.Struct
+	13, // 8: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
+	0,  // 9: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	4,  // 10: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	0,  // 11: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 12: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 13: paceline.onboarding.v1.ListSettingsVersionsResponse.versions:type_name -> paceline.onboarding.v1.Settings
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }
