@@ -19,7 +19,7 @@ import (
 )
 
 // TestTwoOrganisations: each with its Twilio account, the second one's set up over the API alone. Each sends and hears with its own, and a STOP
-// to one leaves the other untouched.
+// to one leaves the other untouched. Each keeps to its own flow, language, caps and quiet hours.
 func TestTwoOrganisations(t *testing.T) {
 	t.Parallel()
 	keyset, err := senders.NextKeyset("")
@@ -109,7 +109,88 @@ func TestTwoOrganisations(t *testing.T) {
 	says(stack.FromNumber, "yes please, do go on")
 	require.Equal(t, 2, heard()[first])
 
+	b.differ(t, map[string]organisation{
+		first:      {b.operator, "en", stack.FromNumber, "Corner Market", map[string]any{"quiet_hours": map[string]any{"enabled": false}}},
+		second.SID: {theirs, "pt-BR", number, "Mercado", map[string]any{"quiet_hours": map[string]any{"enabled": true, "open": "08:00", "close": "21:00"}}},
+	})
+
 	for _, secret := range []string{second.AuthToken, second.APIKeys[key]} {
 		require.NotContains(t, strings.Join(b.log.all(), "\n"), secret)
 	}
+}
+
+// organisation is one of several in a deployment.
+type organisation struct {
+	token, locale, number, brand string
+	settings                     map[string]any
+}
+
+// differ has organisations, by their accounts, decide different flows, languages, brands, caps and quiet hours, and run at once for one
+// phone: each keeps to its own. It is night there, and the second one alone has quiet hours; its cap is two texts a day.
+func (b *bundle) differ(t *testing.T, all map[string]organisation) {
+	t.Helper()
+	const phone = "+14155552098" // in Los Angeles
+	now := b.clock.Now()
+	b.advanceTo(t, time.Date(now.Year(), now.Month(), now.Day()+1, 12, 0, 0, 0, time.UTC))
+	texts := map[string]map[string]string{"en": {"ASK": "Corner Market: may we text you offers?", "DONE": "Corner Market: welcome."}, "pt-BR": {
+		"CONFIRM": "Mercado: quer nossas ofertas?", "WHICH": "Mercado: comida ou roupas?", "DONE": "Mercado: obrigado.",
+	}}
+	definitions := map[string]string{
+		"en": `{"flow": "offers", "languages": ["en"], "start": "ask", "steps": {"ask": {"ask": "ASK", "expect": "yes_no", "unclear": {"send": "ASK", "times": 1, "then": "end"}, "silence": {"after": "72h", "then": "end"}, "then": {"yes": "done", "no": "end"}},
+			"done": {"send": "DONE", "then": "end"}, "end": {"end": "over"}}}`,
+		"pt-BR": `{"flow": "ofertas", "languages": ["pt-BR"], "start": "ask", "steps": {"ask": {"ask": "CONFIRM", "expect": "yes_no", "unclear": {"send": "CONFIRM", "times": 1, "then": "end"}, "silence": {"after": "72h", "then": "end"}, "then": {"yes": "which", "no": "end"}},
+			"which": {"ask": "WHICH", "expect": "reply", "silence": {"after": "72h", "then": "end"}, "then": "done"}, "done": {"send": "DONE", "then": "end"}, "end": {"end": "over"}}}`,
+	}
+	do := func(o organisation, method, path string, in any) []byte {
+		status, answer := b.try(t, o.token, method, path, in)
+		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, status, "%s %s: %s", method, path, answer)
+		return answer
+	}
+	caps := map[string]map[string]any{"en": {}, "pt-BR": {"phone_day": map[string]int{"messages": 2, "segments": 9}}}
+	for _, o := range all {
+		of, err := json.Marshal(map[string]any{"texts": texts[o.locale]}) // which YAML is, too
+		require.NoError(t, err)
+		do(o, http.MethodPost, "/v1/flows", map[string]any{"files": map[string]string{"flow.yaml": definitions[o.locale], o.locale + ".yaml": string(of)}})
+		maps.Copy(o.settings, map[string]any{
+			"activation_flow": map[string]string{"en": "offers", "pt-BR": "ofertas"}[o.locale],
+			"sending":         map[string]any{"brand": o.brand, "help_contact": "help@" + o.locale + ".example", "caps": caps[o.locale]},
+		})
+		do(o, http.MethodPut, "/v1/settings", map[string]any{"settings": o.settings})
+		var created struct {
+			Profile profileJSON `json:"profile"`
+		}
+		require.NoError(t, json.Unmarshal(do(o, http.MethodPost, "/v1/profiles", map[string]string{
+			"phone": phone, "first_name": "Zuleika", "locale": o.locale, "time_zone": "America/Los_Angeles",
+		}), &created))
+		do(o, http.MethodPost, "/v1/profiles/"+created.Profile.ProfileID+":activate", struct{}{})
+	}
+	heard := func() map[string][]string {
+		by := map[string][]string{}
+		for _, m := range b.vendors.Twilio.Messages() {
+			if m.Direction == twilio.DirectionAPI && m.To == phone {
+				by[all[m.AccountSID].locale] = append(by[all[m.AccountSID].locale], m.Body)
+			}
+		}
+		return by
+	}
+	says := func(words map[string]string) {
+		for _, o := range all {
+			delivery, err := b.vendors.Twilio.Receive(t.Context(), phone, o.number, words[o.locale])
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, delivery.StatusCode, "%+v", delivery)
+		}
+		b.idle(t)
+	}
+	b.idle(t)
+	require.Equal(t, map[string][]string{"en": {texts["en"]["ASK"]}}, heard(), "the other one has quiet hours")
+	b.advanceTo(t, b.clock.Now().Add(4*time.Hour-time.Minute))
+	require.Len(t, heard(), 1)
+	b.advanceTo(t, b.clock.Now().Add(time.Hour))
+	b.until(t, "it is day there", func() bool { return len(heard()["pt-BR"]) > 0 })
+	require.Equal(t, map[string][]string{"en": {texts["en"]["ASK"]}, "pt-BR": {texts["pt-BR"]["CONFIRM"]}}, heard())
+	says(map[string]string{"en": "yes", "pt-BR": "sim"})
+	says(map[string]string{"en": "thanks", "pt-BR": "comida"}) // which opens a ticket in the first, as its flow is over
+	require.Equal(t, map[string][]string{
+		"en": {texts["en"]["ASK"], texts["en"]["DONE"]}, "pt-BR": {texts["pt-BR"]["CONFIRM"], texts["pt-BR"]["WHICH"]},
+	}, heard(), "the cap of the other one is reached")
 }
