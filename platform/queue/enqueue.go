@@ -28,6 +28,24 @@ select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::te
     nullif(unnest($11::text[]), '')::jsonb, 'pending'{priority[]}{extra[]}
 on conflict (org_id, idempotency_key) do nothing`
 
+// sqlEnqueueClaimed is sqlEnqueue that claims each job that has a lease, unless one of its subject is open. Two that are stored at the same
+// time do not see each other, so sqlRelease has to follow.
+const sqlEnqueueClaimed = `
+insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
+    actor, status, lease_token, lease_until{priority}{extra})
+select id, org_id, idempotency_key, event_type, subject, payload, max_attempts, case when token is null then due_at end, at, at, actor,
+    case when token is null then 'pending' else 'processing' end, token, case when token is not null then lease end{priority}{extra}
+from (
+    select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
+        unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),
+        nullif(unnest($11::text[]), '')::jsonb{priority[]}{extra[]}, unnest({leases}::timestamptz[])
+) t (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, due_at, at, updated_at, actor{priority}{extra}, lease)
+cross join lateral (
+    select case when t.lease is not null and (t.subject = '' or {head of t} is null) then {token}::uuid end as token
+) c
+on conflict (org_id, idempotency_key) do nothing
+returning id::text, lease_token is not null`
+
 // sqlByKey looks each one up by itself: a join may be planned as a walk through the whole table.
 const sqlByKey = `
 select n.n, found.id::text, found.created_at, found.payload = n.payload::jsonb as same
@@ -68,6 +86,56 @@ func (q *Queue) EnqueueMany(ctx context.Context, db postgres.DB, jobs []New) ([]
 		return stored, nil
 	}
 	return stored, q.find(ctx, db, jobs, stored)
+}
+
+// enqueueClaimed is EnqueueMany that claims jobs which have a lease. Whoever has brought one calls confirm once it is committed.
+func (q *Queue) enqueueClaimed(ctx context.Context, jobs []New) ([]Enqueued, error) {
+	args, err := q.enqueueArgs(jobs, "")
+	if err != nil {
+		return nil, err
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("lease token: %w", err)
+	}
+	leases, places, stored := make([]*time.Time, len(jobs)), make(map[string]int, len(jobs)), make([]Enqueued, len(jobs))
+	for i, n := range jobs {
+		leases[i], places[n.ID], stored[i] = postgres.NullIfZero(n.Until), i, Enqueued{ID: n.ID, CreatedAt: n.At}
+	}
+	rows, _ := q.pool.Query(ctx, q.sql.enqueueClaimed, append(args, leases, token)...) // ForEachRow returns the error that rows carry
+	var id string
+	var claimed bool
+	tag, err := pgx.ForEachRow(rows, []any{&id, &claimed}, func() error {
+		if n := jobs[places[id]]; claimed {
+			stored[places[id]].Claimed = &Job{
+				ID: n.ID, OrgID: n.OrgID, EventType: n.EventType, Subject: n.Subject, Payload: n.Payload,
+				MaxAttempts: cmp.Or(n.MaxAttempts, defaultAttempts), CreatedAt: n.At, LeaseToken: token.String(),
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	if tag.RowsAffected() == int64(len(jobs)) {
+		return stored, nil
+	}
+	return stored, q.find(ctx, q.pool, jobs, stored)
+}
+
+// confirm releases a job that was claimed as it was stored, if another claim of its subject overlaps. When that cannot be found out nobody
+// runs it before its lease expires.
+func (q *Queue) confirm(ctx context.Context, e Enqueued, n New) Enqueued {
+	if n.Subject == "" {
+		return e
+	}
+	claimed := Claimed{Jobs: []Job{*e.Claimed}}
+	mine := seen{ids: []string{n.ID}, due: []time.Time{n.DueAt}}
+	err := q.release(postgres.AcrossOrganisations(ctx), Claim{Now: n.At, Until: n.Until}, e.Claimed.LeaseToken, mine, &claimed)
+	if err != nil || len(claimed.Jobs) == 0 {
+		e.Claimed = nil
+	}
+	return e
 }
 
 func (q *Queue) enqueueArgs(jobs []New, actor string) ([]any, error) {

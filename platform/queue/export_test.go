@@ -13,8 +13,9 @@ func (q *Queue) SQL(name string) string {
 	return map[string]string{
 		"byIndex": q.sql.byIndex, "claim": q.sql.claim[0], "snoozeBehind": q.sql.snoozeBehind[0],
 		"claimOne": placed(q.sql.claimOne, "id", "token", "lease", "now"), "release": placed(q.sql.release, "id", "token", "due", "now"),
-		"expedite": placed(q.sql.expedite, "org", "subject", "now"),
-		"complete": q.sql.complete, "finish": q.sql.finish, "extend": q.sql.extend,
+		"enqueueClaimed": q.sql.enqueueClaimed,
+		"expedite":       placed(q.sql.expedite, "org", "subject", "now"),
+		"complete":       q.sql.complete, "finish": q.sql.finish, "extend": q.sql.extend,
 		"get": q.sql.get, "retry": q.sql.retry, "cancel": q.sql.cancel, "dismiss": q.sql.dismiss,
 	}[name]
 }

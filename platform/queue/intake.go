@@ -53,6 +53,9 @@ func NewIntake(queue *Queue) *Intake { return &Intake{queue: queue} }
 // it.
 func (i *Intake) Enqueue(ctx context.Context, n New) (Enqueued, error) {
 	n.actor = postgres.Actor(ctx)
+	if !postgres.Across(ctx) {
+		n.Until = time.Time{} // a claim looks across organisations, see Queue.Claim
+	}
 	a := &arrival{ctx: ctx, job: n, answer: make(chan answered, 1)}
 	i.mu.Lock()
 	i.waiting = append(i.waiting, a)
@@ -63,6 +66,9 @@ func (i *Intake) Enqueue(ctx context.Context, n New) (Enqueued, error) {
 	i.mu.Unlock()
 	select {
 	case got := <-a.answer:
+		if got.err == nil && got.stored.Claimed != nil {
+			got.stored = i.queue.confirm(ctx, got.stored, n)
+		}
 		return got.stored, got.err
 	case <-ctx.Done():
 		return Enqueued{}, context.Cause(ctx)
@@ -111,11 +117,17 @@ func (i *Intake) store(batch []*arrival) {
 	ctx = postgres.WithActor(ctx, "") // each job has its own
 	// Two statements that hold the same keys meet them in the same order, and so never wait for each other in a circle.
 	slices.SortStableFunc(batch, func(a, b *arrival) int { return cmp.Compare(a.job.Key, b.job.Key) })
-	jobs := make([]New, len(batch))
+	jobs, claims := make([]New, len(batch)), false
 	for n, a := range batch {
-		jobs[n] = a.job
+		jobs[n], claims = a.job, claims || !a.job.Until.IsZero()
 	}
-	stored, err := i.queue.EnqueueMany(ctx, i.queue.pool, jobs)
+	var stored []Enqueued
+	var err error
+	if claims {
+		stored, err = i.queue.enqueueClaimed(ctx, jobs)
+	} else {
+		stored, err = i.queue.EnqueueMany(ctx, i.queue.pool, jobs)
+	}
 	if err != nil && len(batch) > 1 && !postgres.Outage(err) {
 		i.store(batch[:len(batch)/2])
 		i.store(batch[len(batch)/2:])

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 )
 
@@ -37,6 +40,66 @@ func TestIntake(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, queue.Enqueued{ID: n.ID, CreatedAt: n.At}, stored)
 		require.Equal(t, queue.StatusPending, b.row(n.ID).Status)
+	})
+
+	t.Run("OneWithALeaseIsClaimedAsItIsStoredUnlessItsSubjectIsOpen", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		leased := func(subject string) queue.New {
+			n := b.job(subject)
+			n.Until = n.At.Add(lease)
+			return n
+		}
+		ctx, intake := postgres.AcrossOrganisations(t.Context()), queue.NewIntake(b.queue)
+		n := leased("a")
+		first, err := intake.Enqueue(ctx, n)
+		require.NoError(t, err)
+		require.NotNil(t, first.Claimed)
+		require.Equal(t, queue.StatusProcessing, b.row(n.ID).Status)
+		require.Empty(t, b.claim(9).Jobs, "it has its lease")
+		for _, blocked := range []queue.New{leased("a"), n} {
+			again, err := intake.Enqueue(ctx, blocked)
+			require.NoError(t, err)
+			require.Nil(t, again.Claimed)
+		}
+		unscoped, err := intake.Enqueue(t.Context(), leased("b"))
+		require.NoError(t, err)
+		require.Nil(t, unscoped.Claimed, "a claim looks across organisations")
+
+		require.NoError(t, b.runner().Do(ctx, *first.Claimed, func(context.Context, queue.Job) error { return nil }))
+		require.Equal(t, queue.StatusCompleted, b.row(n.ID).Status)
+		lost, err := intake.Enqueue(ctx, leased("c"))
+		require.NoError(t, err)
+		b.clock.Advance(lease)
+		require.Contains(t, ids(b.claim(9).Jobs), lost.ID, "whose process died")
+	})
+
+	t.Run("OfASubjectInACrowdAtMostOneRuns", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		var jobs []queue.New
+		for range 40 {
+			n := b.job("a")
+			n.Until = n.At.Add(lease)
+			jobs = append(jobs, n)
+		}
+		intake, ctx := queue.NewIntake(b.queue), postgres.AcrossOrganisations(t.Context())
+		var claimed atomic.Int32
+		var all sync.WaitGroup
+		for _, n := range jobs {
+			all.Go(func() {
+				stored, err := intake.Enqueue(ctx, n)
+				assert.NoError(t, err)
+				if stored.Claimed != nil {
+					claimed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, claimed.Load(), int32(1))
+		if claimed.Load() == 0 { // all were given back, and the oldest is the first again
+			require.Len(t, b.claim(9).Jobs, 1)
+		}
 	})
 
 	t.Run("EachCallerInACrowdGetsItsOwnAnswer", func(t *testing.T) {

@@ -24,6 +24,7 @@ type New struct {
 	MaxAttempts int // default 3
 	At          time.Time
 	DueAt       time.Time // when a runner may take it
+	Until       time.Time // when the lease of a job ends that Intake claims as it stores it; zero for none
 	Extra       []string  // the texts of Table.Extra
 
 	actor string // of postgres.WithActor; those of a statement may have several
@@ -34,6 +35,7 @@ type Enqueued struct {
 	ID        string
 	Duplicate bool      // it had been stored before
 	CreatedAt time.Time // when it was stored first
+	Claimed   *Job      // for Runner.Do; nil when it has no Until, or another job of its subject is open
 
 	mismatch bool // it carries something else
 }

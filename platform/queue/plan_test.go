@@ -189,13 +189,15 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 		orgs, subjects, times = append(orgs, j.OrgID), append(subjects, j.Subject), append(times, now.Format(time.RFC3339))
 		numbers, statuses = append(numbers, "1"), append(statuses, queue.StatusFailed)
 	}
-	at, far := quoted(now), quoted(time.Time{})
+	at, far, times1 := quoted(now), quoted(time.Time{}), "'{"+now.Format(time.RFC3339)+"}'"
 	list := func(texts []string) string { return "'{" + strings.Join(texts, ",") + "}'" }
 	args := func(texts ...string) string { return strings.Join(texts, ", ") }
 	// A row that is changed is written to six indexes, each two or three pages deep.
 	const byID, change = 12, 40
 	return []asked{
 		{name: "claim", args: args("50", at, "'"+b.orgID+"'", "128", far, "'"+token+"'", at, "'{}'"), most: batch * 50},
+		{name: "enqueueClaimed", args: args("'{"+uuid.NewString()+"}'", "'{"+b.orgID+"}'", "'{new}'", "'{work}'", "'{+15551}'", "'{\"{}\"}'", "'{3}'",
+			times1, times1, times1, "'{\"\"}'", times1, "'"+token+"'"), most: byID + change},
 		{name: "claimOne", args: args("'{"+one+"}'", "'{"+token+"}'", "'{"+now.Format(time.RFC3339)+"}'", "'{"+now.Format(time.RFC3339)+"}'"), most: byID + change},
 		{name: "snoozeBehind", args: args("'{"+b.orgID+"}'", at, far, "50", at), most: batch * change},
 		{name: "release", args: args(list(ids), list(tokens), list(times), list(times)), most: batch * byID},

@@ -74,7 +74,8 @@ type Queue struct {
 
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
-	byIndex, look, enqueue, byKey      string
+	byIndex, look, byKey               string
+	enqueue, enqueueClaimed            string
 	claim, snoozeBehind                [sizes]string
 	claimOne, release                  string
 	complete, finish, extend, expedite string
@@ -88,7 +89,8 @@ type statements struct {
 func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.names().Replace
 	return &Queue{pool: pool, hot: postgres.NewCombiner(pool), table: table, sql: statements{
-		byIndex: write(sqlByIndex), look: write(sqlLook), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
+		byIndex: write(sqlByIndex), look: write(sqlLook), byKey: write(sqlByKey),
+		enqueue: write(sqlEnqueue), enqueueClaimed: write(sqlEnqueueClaimed),
 		claim: bySize(write(sqlClaim)), snoozeBehind: bySize(write(sqlSnoozeBehind)), claimOne: write(sqlClaimOne), release: write(sqlRelease),
 		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
@@ -143,6 +145,7 @@ func (t Table) names() *strings.Replacer {
 		"{head of t}", headOfT, "{overtaken at t.now}", overtakenAt("t.now"),
 		"{free}", freeAt("$2::timestamptz"), "{free at u.now}", freeAt("u.now"),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),
+		"{leases}", "$"+strconv.Itoa(next+len(t.Extra)), "{token}", "$"+strconv.Itoa(next+len(t.Extra)+1),
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
 		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),

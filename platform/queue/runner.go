@@ -173,7 +173,11 @@ func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
 		}
 		return err
 	}
-	j := claimed.Jobs[0]
+	return r.Do(ctx, claimed.Jobs[0], handle)
+}
+
+// Do runs a job that the caller has claimed, in the caller's time, and records how it ended. The error is of recording.
+func (r *Runner) Do(ctx context.Context, j Job, handle Handler) error {
 	work, cancel := bounded(ctx, r.cfg.Timeout)
 	defer cancel()
 	end, v := r.run(ctx, work, j, handle)

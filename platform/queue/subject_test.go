@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 )
 
@@ -137,20 +139,33 @@ func TestSubjects(t *testing.T) {
 			defer mu.Unlock()
 			return done < len(jobs)
 		}
+		work := func(j queue.Job) {
+			begin(j)
+			b.row(j.ID) // it takes a while
+			end(j)
+			finish(j)
+		}
+		intake := queue.NewIntake(b.queue)
+		store := func(n queue.New) { // every second one is claimed as it is stored, if its subject is free
+			if n.ID[len(n.ID)-1]%2 == 0 {
+				n.Until = n.At.Add(lease)
+			}
+			stored, err := intake.Enqueue(postgres.AcrossOrganisations(t.Context()), n)
+			if assert.NoError(t, err) && stored.Claimed != nil {
+				work(*stored.Claimed)
+			}
+		}
 		var all sync.WaitGroup
 		for i := range claimers {
 			all.Go(func() {
 				mine := jobs[i*each : (i+1)*each]
 				for left() && t.Context().Err() == nil {
 					if len(mine) > 0 {
-						b.add(mine[0])
+						store(mine[0])
 						mine = mine[1:]
 					}
 					for _, j := range b.claim(1).Jobs {
-						begin(j)
-						b.row(j.ID) // it takes a while
-						end(j)
-						finish(j)
+						work(j)
 					}
 				}
 			})

@@ -15,6 +15,9 @@ import (
 // inlineBudget sets how long a callback may work on a message before the loop takes it over. Twilio waits four seconds.
 const inlineBudget = 3 * time.Second
 
+// inlineLease sets how long a message that is claimed as it is stored stays with its callback. If the process dies the loop has it then.
+const inlineLease = 2 * inlineBudget
+
 // Receive stores a message as a job and has messaging record it, which applies STOP, START and HELP; then it answers it in
 // the caller's time as far as the budget goes. After an error the caller is to repeat the call; the job is tried again
 // all the same. Errors: ErrInvalidMessage, ErrUnknownSender, ErrElsewhere, queue.ErrPayloadMismatch, and what the ports
@@ -64,10 +67,13 @@ func (in *Service) keep(ctx context.Context, m Message) (queue.Enqueued, error) 
 		job = conversation.NewJob(orgID, conversation.SourceKapso, event, event+":"+m.SID, named.From, payload, in.Now())
 	}
 	if !m.Queued {
-		job.DueAt = job.At.Add(inlineBudget)
+		job.DueAt, job.Until = job.At.Add(inlineBudget), job.At.Add(inlineLease)
 	}
 	return in.Store.Enqueue(ctx, job)
 }
+
+// errUnrecorded is of a message that messaging was not asked to record.
+var errUnrecorded = errors.New("inbound: the message is not recorded")
 
 // answerInline has a message that is kept recorded, and answers it as far as the budget goes.
 func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enqueued) error {
@@ -75,20 +81,40 @@ func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enque
 	defer cancel()
 	m.OrgID = cmp.Or(m.OrgID, in.OrgID)
 	message := reply{Place: conversation.AnyPlace, Message: m, ReceivedAt: kept.CreatedAt}
-	view, recorded, err := in.record(ctx, &message)
-	if err != nil || m.Queued {
-		return err
+	run := func(do queue.Handler) error { return in.Jobs.Do(ctx, *kept.Claimed, do) }
+	var view conversation.View
+	var recorded Recorded
+	unrecorded := errUnrecorded
+	if kept.Claimed == nil { // it is recorded even if its turn does not come now
+		run = func(do queue.Handler) error { return in.Jobs.Try(ctx, kept.ID, do) }
+		if view, recorded, unrecorded = in.recordInline(ctx, &message); unrecorded != nil || m.Queued {
+			return unrecorded
+		}
 	}
-	if recorded.Effect == conversation.EffectNone && in.Conversations.Sends(ctx, view, m.Body) {
-		view = conversation.View{} // read again once the job is claimed: by then a message of the person before this one is done
-	}
-	err = in.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error {
+	err := run(func(ctx context.Context, j queue.Job) error {
+		if kept.Claimed != nil {
+			if view, recorded, unrecorded = in.recordInline(ctx, &message); unrecorded != nil {
+				return &queue.Snooze{After: inlineBudget, Cause: unrecorded}
+			}
+		}
 		return in.answer(ctx, j, message, recorded, view)
 	})
+	if unrecorded != nil {
+		return unrecorded
+	}
 	if err != nil { // the message is safe in its job, and consent has been applied
 		in.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", kept.ID, "error", err)
 	}
 	return nil
+}
+
+// recordInline is record of a message that may be answered at once.
+func (in *Service) recordInline(ctx context.Context, m *reply) (conversation.View, Recorded, error) {
+	view, recorded, err := in.record(ctx, m)
+	if err == nil && recorded.Effect == conversation.EffectNone && in.Conversations.Sends(ctx, view, m.Message.Body) {
+		view = conversation.View{} // read again right before it is answered: by then a message of the person before this one is done
+	}
+	return view, recorded, err
 }
 
 // Apply has messaging record a message that came as a job, before the job's turn comes: a STOP counts as soon as it is acknowledged,
