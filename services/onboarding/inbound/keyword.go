@@ -38,6 +38,9 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	if !t.own || t.Phone == "" {
 		return false, nil
 	}
+	if who, err := in.standing(ctx, t); err != nil || who.Onboards {
+		return false, err
+	}
 	f, found, err := in.Flows.ByKeyword(ctx, t.OrgID, t.Body)
 	if errors.Is(err, flow.ErrUnreadable) { // the failed job says so; it is retried once the flow is published again
 		return true, &queue.Permanent{Cause: err}

@@ -81,24 +81,30 @@ func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enque
 	defer cancel()
 	m.OrgID = cmp.Or(m.OrgID, in.OrgID)
 	message := reply{Place: conversation.AnyPlace, Message: m, ReceivedAt: kept.CreatedAt}
-	run := func(do queue.Handler) error { return in.Jobs.Do(ctx, *kept.Claimed, do) }
 	var view conversation.View
 	var recorded Recorded
 	unrecorded := errUnrecorded
-	if kept.Claimed == nil { // it is recorded even if its turn does not come now
-		run = func(do queue.Handler) error { return in.Jobs.Try(ctx, kept.ID, do) }
-		if view, recorded, unrecorded = in.recordInline(ctx, &message); unrecorded != nil || m.Queued {
-			return unrecorded
+	record := func(ctx context.Context) error {
+		view, recorded, unrecorded = in.record(ctx, &message)
+		if unrecorded == nil && recorded.Effect == conversation.EffectNone && in.Conversations.Sends(ctx, view, m.Body) {
+			view = conversation.View{} // read again right before it is answered: by then a message of the person before this one is done
 		}
+		return unrecorded
 	}
-	err := run(func(ctx context.Context, j queue.Job) error {
-		if kept.Claimed != nil {
-			if view, recorded, unrecorded = in.recordInline(ctx, &message); unrecorded != nil {
-				return &queue.Snooze{After: inlineBudget, Cause: unrecorded}
+	var err error
+	switch {
+	case kept.Claimed != nil:
+		err = in.Jobs.Do(ctx, *kept.Claimed, func(ctx context.Context, j queue.Job) error {
+			if err := record(ctx); err != nil {
+				return &queue.Snooze{After: inlineBudget, Cause: err}
 			}
-		}
-		return in.answer(ctx, j, message, recorded, view)
-	})
+			return in.answer(ctx, j, message, recorded, view)
+		})
+	case record(ctx) == nil && !m.Queued: // it is recorded even if its turn does not come now
+		err = in.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error {
+			return in.answer(ctx, j, message, recorded, view)
+		})
+	}
 	if unrecorded != nil {
 		return unrecorded
 	}
@@ -106,15 +112,6 @@ func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enque
 		in.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", kept.ID, "error", err)
 	}
 	return nil
-}
-
-// recordInline is record of a message that may be answered at once.
-func (in *Service) recordInline(ctx context.Context, m *reply) (conversation.View, Recorded, error) {
-	view, recorded, err := in.record(ctx, m)
-	if err == nil && recorded.Effect == conversation.EffectNone && in.Conversations.Sends(ctx, view, m.Message.Body) {
-		view = conversation.View{} // read again right before it is answered: by then a message of the person before this one is done
-	}
-	return view, recorded, err
 }
 
 // Apply has messaging record a message that came as a job, before the job's turn comes: a STOP counts as soon as it is acknowledged,

@@ -54,7 +54,9 @@ type Standing struct {
 	Distress  []string // the organisation's words of distress; nil when it has decided nothing
 	// Flow and FlowVersion are those of the session that is open; empty of the deployment's own conversation.
 	Flow, FlowVersion string
-	Read              bool // whether it was read
+	// Onboards tells that such a session is at its onboarding, so that a flow's keyword is a word like any other.
+	Onboards bool
+	Read     bool // whether it was read
 }
 
 // Opening is a ticket to be opened, or a text that belongs to the one that the person has.

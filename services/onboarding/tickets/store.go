@@ -71,7 +71,8 @@ func ticket(ctx context.Context, in querier, sql string, args ...any) (Ticket, e
 }
 
 const sqlStanding = `
-select p.id::text, p.locale, coalesce(t.id::text, ''), o.distress_words, coalesce(s.flow, ''), coalesce(s.flow_version, '')
+select p.id::text, p.locale, coalesce(t.id::text, ''), o.distress_words, coalesce(s.flow, ''), coalesce(s.flow_version, ''),
+    coalesce(s.mode = '` + string(session.Onboarding) + `', false)
 from profiles p left join conversation_sessions s on s.profile_id = p.id and s.status = 'active'
 left join tickets t on t.profile_id = p.id and t.status <> 'closed'
 left join organisation_settings o on o.org_id = p.org_id
@@ -80,7 +81,7 @@ where p.org_id = $1 and p.phone = $2`
 // Standing reads what decides whether a text of a phone goes to the inbox; empty of a stranger.
 func (s *Store) Standing(ctx context.Context, orgID, phone string) (found Standing, err error) {
 	err = s.pool.QueryRow(ctx, sqlStanding, orgID, phone).Scan(&found.ProfileID, &found.Locale, &found.TicketID, &found.Distress,
-		&found.Flow, &found.FlowVersion)
+		&found.Flow, &found.FlowVersion, &found.Onboards)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Standing{}, nil
 	}
