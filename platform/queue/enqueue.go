@@ -33,8 +33,8 @@ on conflict (org_id, idempotency_key) do nothing`
 const sqlEnqueueClaimed = `
 insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
     actor, status, lease_token, lease_until{priority}{extra})
-select id, org_id, idempotency_key, event_type, subject, payload, max_attempts, case when token is null then due_at end, at, updated_at, actor,
-    case when token is null then 'pending' else 'processing' end, token, case when token is not null then lease end{priority}{extra}
+select id, org_id, idempotency_key, event_type, subject, payload, max_attempts, case when token is null then due_at end, at, updated_at,
+    actor, case when token is null then 'pending' else 'processing' end, token, case when token is not null then lease end{priority}{extra}
 from (
     select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
         unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),

@@ -97,7 +97,7 @@ func TestIntake(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.Equal(t, int32(len(jobs)), stores.Load()) //nolint:gosec // it is small
+		require.EqualValues(t, len(jobs), stores.Load())
 		require.LessOrEqual(t, claimed.Load(), int32(1))
 		if claimed.Load() == 0 { // all were given back, and the oldest is the first again
 			require.Len(t, b.claim(9).Jobs, 1)
