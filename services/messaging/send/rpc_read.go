@@ -2,7 +2,6 @@ package send
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,46 +14,6 @@ import (
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/sms"
 )
-
-var purposeForm = regexp.MustCompile(`^[a-z_]{0,40}$`)
-
-func readSend(r *messagingv1.SendRequest) (request Request, err error) {
-	request = Request{
-		Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(), HoldVersion: r.GetHoldVersion(), Purpose: r.GetPurpose(),
-	}
-	if request.OrgID, err = edge.ReadID("org_id", r.GetOrgId()); err != nil {
-		return Request{}, err
-	}
-	if request.ProfileID, err = edge.ReadOptionalID("profile_id", r.GetProfileId()); err != nil {
-		return Request{}, err
-	}
-	// To have the library read the number again took 20 to 40 us of every step; Twilio refuses what its country no longer assigns.
-	if request.To, err = edge.ReadProfilePhone("to", r.GetTo()); err != nil {
-		return Request{}, err
-	}
-	if request.Body, err = sms.NewBody(r.GetBody()); err != nil {
-		return Request{}, fmt.Errorf("body: %w", err)
-	}
-	if request.UnknownPolicy, err = ReadPolicy(r.GetUnknownPolicy()); err != nil {
-		return Request{}, err
-	}
-	if request.Consent, err = readGiven(r.GetConsent()); err != nil {
-		return Request{}, err
-	}
-	if !purposeForm.MatchString(request.Purpose) {
-		return Request{}, edge.Invalid("purpose", "must have at most 40 characters of a to z and _")
-	}
-	switch r.GetMessageClass() {
-	case messagingv1.MessageClass_MESSAGE_CLASS_UNSPECIFIED, messagingv1.MessageClass_MESSAGE_CLASS_CONVERSATION:
-	case messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
-		request.Outreach = true
-	case messagingv1.MessageClass_MESSAGE_CLASS_RESERVED:
-		request.Reserved = true
-	default:
-		return Request{}, edge.Invalid("message_class", "is not one of ours")
-	}
-	return request, nil
-}
 
 // longestShown bounds the words that a person was shown, in characters.
 const longestShown = 1000

@@ -13,7 +13,7 @@ type outboundClient = messagingv1.OutboundServiceClient // want `onboarding know
 func begin(ctx context.Context, m messagingv1.MessagingServiceClient, q outboundClient, jobs *queue.Queue) {
 	_ = m.Send(ctx)
 	_ = jobs.Enqueue(ctx, queue.New{}) // webhook_jobs
-	q.EnqueueText(ctx, nil)             // want `burst enqueue detected - use QStash scheduling`
+	q.EnqueueText(ctx, nil)            // want `burst enqueue detected - use QStash scheduling`
 }
 
 var texts []outbound.Request // want `onboarding knows of Request`
