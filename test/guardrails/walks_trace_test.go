@@ -16,7 +16,7 @@ import (
 	"golang.org/x/tools/cover"
 )
 
-// enoughToSee is how many statements of a function run in a walk that has to name it.
+// enoughToSee is the least number of statements of a function that a walk has to name.
 const enoughToSee = 8
 
 // leftOut has what the walks leave out, by the reason: files and their functions, or how these begin.

@@ -26,7 +26,7 @@ func main() {
 	defer cancel()
 	if err := run(ctx, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:gocritic // the process ends, and the context with it
+		os.Exit(1)
 	}
 }
 
@@ -60,7 +60,7 @@ func run(ctx context.Context, to string) (err error) {
 		_, err := vendors.Twilio.Receive(ctx, phone, stack.FromNumber, text)
 		return errors.Join(err, vendors.Idle(ctx))
 	}
-	api := &operator.Client{BaseURL: services.URL(), HTTP: http.DefaultClient}
+	api := &operator.Client{BaseURL: services.URL(), HTTP: &http.Client{Timeout: 10 * time.Second}}
 	if api.Token, err = services.Secrets.APIToken("trace", stack.OrgID, rpc.RoleOperator, now.Now(), time.Hour); err != nil {
 		return err
 	}
@@ -88,5 +88,6 @@ func untilWoken(ctx context.Context, _ time.Duration, wake <-chan struct{}) bool
 }
 
 func trace(dir string, what func() error) error {
+	//nolint:gosec // the test that starts it names the folder
 	return errors.Join(os.Mkdir(dir, 0o700), coverage.ClearCounters(), what(), coverage.WriteMetaDir(dir), coverage.WriteCountersDir(dir))
 }
