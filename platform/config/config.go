@@ -164,8 +164,12 @@ func (f field) load(environ map[string]string) error {
 	return nil
 }
 
-// given is the value in the environment, or in the file that the environment names for a secret.
+// given is the value in the environment, or in the file that the environment names for a secret. A variable with the tag was is read under
+// that older name where the new one is absent.
 func (f field) given(environ map[string]string) (string, error) {
+	if old := f.tag.Tag.Get("was"); old != "" && strings.TrimSpace(environ[f.Name]) == "" {
+		return strings.TrimSpace(environ[f.prefix+old]), nil
+	}
 	value, path := strings.TrimSpace(environ[f.Name]), strings.TrimSpace(environ[f.Name+FileSuffix])
 	switch {
 	case !f.Secret || path == "":

@@ -123,6 +123,24 @@ func TestLoad(t *testing.T) {
 	})
 }
 
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	for name, environ := range map[string]map[string]string{
+		"new":      {"NEW_NAME": "3"},
+		"old":      {"OLD_NAME": "3"},
+		"newFirst": {"NEW_NAME": "3", "OLD_NAME": "4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var cfg struct {
+				Renamed int `env:"NEW_NAME" was:"OLD_NAME" envDefault:"1" help:"a setting with another name than before"`
+			}
+			require.NoError(t, config.Load(environ, &cfg))
+			require.Equal(t, 3, cfg.Renamed)
+		})
+	}
+}
+
 func TestBool(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

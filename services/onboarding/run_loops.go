@@ -34,8 +34,8 @@ func (w *wiring) addLoops() {
 		w.loops.Loop("erasures", w.erasing.Loop(rest).Run),
 		w.loops.Loop("organisations", w.organisations.Loop(rest).Run),
 		w.loops.Loop("flow-counts", w.folding().Run))
-	if !w.cfg.InboundAuditInterval.Never() {
-		repeat("inbound-audit", w.inbound.SweepLoop(rest, w.cfg.InboundAuditInterval.Every()))
+	if !w.cfg.InboundSweepInterval.Never() {
+		repeat("inbound-sweep", w.inbound.SweepLoop(rest, w.cfg.InboundSweepInterval.Every()))
 	}
 	if !w.cfg.SchedulingDisabled {
 		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}

@@ -79,7 +79,7 @@ func (s *server) environ(tb testing.TB, databases map[string]string) map[string]
 	}, stack.Secrets{APIJWT: "a key of a measurement that signs no token"})
 	maps.DeleteFunc(environ, func(name, _ string) bool { _, key := (stack.Secrets{}).Keys()[name]; return key })
 	environ["SERVICE_AUTH_SECRET"] = "a secret of three processes that end with the measurement"
-	environ["INBOUND_AUDIT_INTERVAL"] = "0" // the stub of Twilio does not list messages
+	environ["INBOUND_SWEEP_INTERVAL"] = "0" // the stub of Twilio does not list messages
 	environ["KAPSO_WEBHOOK_SECRET"] = kapsoKey
 	for _, service := range stored() {
 		environ[strings.ToUpper(service)+"_DATABASE_URL"] = s.private.URL(databases[service], service)

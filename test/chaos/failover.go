@@ -54,7 +54,7 @@ type TrialReport struct {
 
 // FailoverKnobs are those of processes that are killed, and have texts that nobody answered looked for sooner.
 func FailoverKnobs() map[string]string {
-	return merged(Knobs(), map[string]string{"INBOUND_AUDIT_INTERVAL": "5s"})
+	return merged(Knobs(), map[string]string{"INBOUND_SWEEP_INTERVAL": "5s"})
 }
 
 // tempo is that of a run of processes. In one with a failover people take more time, for Twilio's record has whole seconds: a reply within

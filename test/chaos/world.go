@@ -45,7 +45,7 @@ var began = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 // How the services of a world are set up. Waits that are measured on the machine's clock are short: no process is slow here.
 var worldEnviron = map[string]string{
-	"INBOUND_AUDIT_INTERVAL": "0",  // a world's people say again what the gateway did not take, and would be heard twice
+	"INBOUND_SWEEP_INTERVAL": "0",  // a world's people say again what the gateway did not take, and would be heard twice
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 

@@ -75,7 +75,7 @@ commits: what the host application had written then is lost and not counted, peo
 It needs Debian's packages patroni, etcd-server, haproxy and postgresql.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
-RUN_LEASE and QSTASH_RETRY_DELAY as well, with --failover INBOUND_AUDIT_INTERVAL, and printed; those that are set in the environment are
+RUN_LEASE and QSTASH_RETRY_DELAY as well, with --failover INBOUND_SWEEP_INTERVAL, and printed; those that are set in the environment are
 left as they are. So is ALARMS, the engine of alarms of --processes, which is qstash.
 
 The exit code is 0 only if every promise was kept. Otherwise the output of every process is kept, and its folder is named.`

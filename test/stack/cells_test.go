@@ -91,7 +91,7 @@ func setupCells(t *testing.T) *twoCells {
 	t.Helper()
 	c := &twoCells{t: t, org: uuid.New(), account: stack.Second(), proxy: newFront(t), say: func(text string) { t.Log(text) }}
 	c.first = prepare(t)
-	common := []string{"PSEUDONYM_KEY", c.first.config.Environ["PSEUDONYM_KEY"], "INBOUND_AUDIT_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s"}
+	common := []string{"PSEUDONYM_KEY", c.first.config.Environ["PSEUDONYM_KEY"], "INBOUND_SWEEP_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s"}
 	c.startSecond(common)
 	c.first.start(t, append(common, "SENDER_KEYSET", keyset(t))...)
 	c.proxy.lead(t, "acme", c.first)

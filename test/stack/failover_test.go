@@ -35,7 +35,7 @@ func TestFailover(t *testing.T) {
 					b.config.OnboardingDatabaseURL, b.config.OnboardingMigrateURL = url, owner
 				}
 			}
-			b.start(t, "INBOUND_AUDIT_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s")
+			b.start(t, "INBOUND_SWEEP_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s")
 			b.onboarding, b.messaging = open(t, b.config.OnboardingDatabaseURL), open(t, b.config.MessagingDatabaseURL)
 			burst, replies, stops := b.begin(t), b.enrol(t, "en"), b.enrol(t, "en")
 			replies.activate(t)

@@ -30,7 +30,7 @@ func TestInboundOutage(t *testing.T) {
 	}
 	t.Parallel()
 	const stranger = "+14155559999"
-	b := setup(t, "INBOUND_AUDIT_INTERVAL", "1s")
+	b := setup(t, "INBOUND_SWEEP_INTERVAL", "1s")
 	stops, replies := b.enrol(t, "en"), b.enrol(t, "pt-BR")
 	stops.activate(t)
 	replies.activate(t)
@@ -87,7 +87,7 @@ func TestStopWithoutOnboardingsDatabase(t *testing.T) {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	b := setup(t, "INBOUND_AUDIT_INTERVAL", "1s")
+	b := setup(t, "INBOUND_SWEEP_INTERVAL", "1s")
 	p := b.begin(t)
 	p.hears(t, 3)
 	database := pgx.Identifier{b.onboarding.Config().ConnConfig.Database}.Sanitize()

@@ -67,7 +67,7 @@ func newRehearsal(t *testing.T) *rehearsal {
 	r.keepWAL(t, backup.Messaging, r.messagingServer)
 	r.keepWAL(t, backup.Onboarding, r.onboardingServer)
 	r.lead(t, r.onboardingServer, r.messagingServer)
-	r.start(t, "INBOUND_AUDIT_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s")
+	r.start(t, "INBOUND_SWEEP_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s")
 	r.open(t)
 	return r
 }

@@ -107,7 +107,7 @@ func TestAlertsFire(t *testing.T) {
 		{name: "AMissedStopOfYesterday", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 1x100`}, fires: never},
 		{
 			name: "TwiliosListCannotBeRead", alert: "InboundNotAudited", fires: 6, clears: 62,
-			series: []string{`paceline_inbound_audits_total{outcome="swept"} 5x60 5+1x60`, `paceline_inbound_audits_total{outcome="failed"} 0+1x60 60x60`},
+			series: []string{`paceline_inbound_sweeps_total{outcome="swept"} 5x60 5+1x60`, `paceline_inbound_sweeps_total{outcome="failed"} 0+1x60 60x60`},
 		},
 		{
 			name: "OnboardingIsAway", alert: "WebhooksFail", fires: 6, clears: 34,

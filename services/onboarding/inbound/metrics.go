@@ -18,7 +18,7 @@ type Metrics struct{ sweeps, late, missedStops metric.Int64Counter }
 // NewMetrics registers them. The counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the
 // first missed STOP would raise no alert.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	sweeps, sweepsErr := meter.Int64Counter("paceline_inbound_audits_total",
+	sweeps, sweepsErr := meter.Int64Counter("paceline_inbound_sweeps_total",
 		metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
 	late, lateErr := meter.Int64Counter("paceline_inbound_late_total",
 		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))

@@ -93,7 +93,7 @@ func (in *Service) SweepLoop(rest process.Rest, interval time.Duration) process.
 	return process.Repetition{
 		Once: func(ctx context.Context) (bool, error) { return in.SweepInbound(ctx, interval) },
 		Failed: func(ctx context.Context, err error) {
-			in.Log.WarnContext(ctx, "onboarding.inbound_audit", "error", err)
+			in.Log.WarnContext(ctx, "inbound.sweep_failed", "error", err)
 		},
 		Rest: rest, Every: min(interval, sweepPoll),
 		Bound: sweepLease / 2,
@@ -154,7 +154,7 @@ func (in *Service) sweepOf(ctx context.Context, orgID string, interval time.Dura
 		return false, err
 	}
 	if end.Found > 0 {
-		in.Log.WarnContext(ctx, "onboarding.inbound_audited", "listed", end.Listed, "found", end.Found, "swept_until", end.SweptUntil)
+		in.Log.WarnContext(ctx, "inbound.sweep_ended", "listed", end.Listed, "found", end.Found, "swept_until", end.SweptUntil)
 	}
 	in.answerAll(ctx, kept)
 	return !end.DueAt.After(end.At), nil

@@ -32,7 +32,7 @@ func TestAuditFindsLateMessages(t *testing.T) {
 		require.InDelta(t, 450_000, reported[0]["late_ms"], 0)
 		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "paceline_inbound_missed_stops_total", "", ""))
 		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "paceline_inbound_late_total", "consent_effect", "opt_out"))
-		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "paceline_inbound_audits_total", "outcome", "swept"))
+		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "paceline_inbound_sweeps_total", "outcome", "swept"))
 		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p))
 	})
 
