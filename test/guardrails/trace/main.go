@@ -23,8 +23,9 @@ import (
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if err := run(ctx, os.Args[1]); err != nil {
+	err := run(ctx, os.Args[1])
+	cancel()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
