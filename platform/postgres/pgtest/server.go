@@ -103,8 +103,17 @@ func (s *server) makeLogin(ctx context.Context, conn *pgx.Conn, name, may string
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, "alter role "+name+" "+may+" password '"+s.password(name)+"'")
-	return err
+	for _, sql := range []string{
+		"alter role " + name + " " + may + " password '" + s.password(name) + "'",
+		"alter role " + name + " set jit = off",
+		// Every test has new sessions, which would plan each statement anew for its first five executions: a third of all that tests cost.
+		"alter role " + name + " set plan_cache_mode = force_generic_plan",
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *server) stop(ctx context.Context) error {
