@@ -43,6 +43,8 @@ type Config struct {
 	Dir string
 	// Throwaway trades safety against crashes for speed. For tests.
 	Throwaway bool
+	// Seed is what a throwaway server begins with. None is an empty database.
+	Seed Seed
 	// Mirror is the Maven repository that server binaries come from when the machine has none. Default: Maven Central.
 	Mirror string
 }
@@ -97,7 +99,12 @@ func start(ctx context.Context, cfg Config, from finder) (_ *Server, err error) 
 	if c.bin, err = from.find(ctx, c.folder.path("data")); err != nil {
 		return nil, err
 	}
-	if err := c.initialise(ctx); err != nil {
+	if cfg.Seed.Name != "" {
+		err = c.sow(ctx, cfg.Seed)
+	} else {
+		err = c.initialise(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := c.makeSocketFolder(); err != nil {

@@ -23,7 +23,7 @@ func Spare(tb testing.TB) (server, spare *embeddedpg.Server) {
 
 func pair(tb testing.TB, second func(*embeddedpg.Server, context.Context) (*embeddedpg.Server, error)) (_, _ *embeddedpg.Server) {
 	tb.Helper()
-	first, err := embeddedpg.Start(tb.Context(), embeddedpg.Config{Throwaway: true})
+	first, err := embeddedpg.Start(tb.Context(), embeddedpg.Config{Throwaway: true, Seed: embeddedpg.Seed{Name: "empty"}})
 	check(tb, err)
 	end(tb, first)
 	other, err := second(first, tb.Context())

@@ -34,7 +34,7 @@ const (
 // left no connection open and left the schema as it was. Only what pg_stat_user_tables counts is of all of them: a test of that takes URL.
 func New(tb testing.TB, m postgres.Migrations) *pgxpool.Pool {
 	tb.Helper()
-	server, err := running()
+	server, err := running(m)
 	check(tb, err)
 	l, err := server.lease(tb.Context(), m)
 	check(tb, err)
@@ -67,7 +67,7 @@ func Owner(tb testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
 // OwnerURL returns the URL by which the owner of the database of URL reaches it: for migrate.
 func OwnerURL(tb testing.TB, of string) string {
 	tb.Helper()
-	server, err := running()
+	server, err := running(postgres.Migrations{})
 	check(tb, err)
 	served, err := url.Parse(of)
 	check(tb, err)
@@ -77,7 +77,7 @@ func OwnerURL(tb testing.TB, of string) string {
 // URL is New for a test that opens its own connections.
 func URL(tb testing.TB, m postgres.Migrations) string {
 	tb.Helper()
-	server, err := running()
+	server, err := running(m)
 	check(tb, err)
 	template, err := server.template(tb.Context(), m)
 	check(tb, err)

@@ -52,9 +52,9 @@ var (
 	startOnce sync.Once
 )
 
-// running starts the server at its first use.
-func running() (*server, error) {
-	startOnce.Do(func() { shared, errShared = start(context.Background(), os.Getenv("PACELINE_TEST_DATABASE_URL")) })
+// running starts the server at its first use, for migrations that the test will ask for.
+func running(m postgres.Migrations) (*server, error) {
+	startOnce.Do(func() { shared, errShared = start(context.Background(), os.Getenv("PACELINE_TEST_DATABASE_URL"), m) })
 	return shared, errShared
 }
 
@@ -67,20 +67,50 @@ func stop() error {
 	return shared.stop(context.Background())
 }
 
+// seed is a server with the template of a service's migrations, or an empty one.
+func seed(m postgres.Migrations) (embeddedpg.Seed, error) {
+	if m.Service == "" {
+		return embeddedpg.Seed{Name: "empty"}, nil
+	}
+	sum, err := content(m.FS)
+	return embeddedpg.Seed{Name: m.Service + " " + sum, Fill: func(ctx context.Context, on *embeddedpg.Server) error {
+		s, err := connect(ctx, on.URL("postgres", "postgres"))
+		if err != nil {
+			return err
+		}
+		_, err = s.template(ctx, m)
+		return errors.Join(err, s.stop(ctx))
+	}}, err
+}
+
 // start connects to the given server as a superuser, or starts a private one when the URL is empty.
-func start(ctx context.Context, adminURL string) (_ *server, err error) {
+func start(ctx context.Context, adminURL string, m postgres.Migrations) (*server, error) {
+	if adminURL != "" {
+		return connect(ctx, adminURL)
+	}
+	from, err := seed(m)
+	if err != nil {
+		return nil, err
+	}
+	private, err := embeddedpg.Start(ctx, embeddedpg.Config{Throwaway: true, Seed: from})
+	if err != nil {
+		return nil, err
+	}
+	s, err := connect(ctx, private.URL("postgres", "postgres"))
+	if err != nil {
+		return nil, errors.Join(err, private.Stop(ctx))
+	}
+	s.private = private
+	return s, nil
+}
+
+func connect(ctx context.Context, adminURL string) (_ *server, err error) {
 	s := &server{templates: map[string]bool{}, idle: map[string][]*lease{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop(ctx))
 		}
 	}()
-	if adminURL == "" {
-		if s.private, err = embeddedpg.Start(ctx, embeddedpg.Config{Throwaway: true}); err != nil {
-			return nil, err
-		}
-		adminURL = s.private.URL("postgres", "postgres")
-	}
 	if s.admin, err = postgres.Open(ctx, postgres.Config{URL: adminURL}); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestSharedServer(t *testing.T) {
 	var binaries errgroup.Group
 	for _, name := range []string{"one", "two", "three"} {
 		binaries.Go(func() error {
-			s, err := start(t.Context(), adminURL)
+			s, err := connect(t.Context(), adminURL)
 			if err != nil {
 				return err
 			}
