@@ -78,26 +78,6 @@ func Canonical(e164 string) string {
 	return "+" + digits
 }
 
-// OldForms returns the other forms in which a number in its stored form may have been stored by a release before; nil for most.
-func OldForms(e164 string) []string {
-	digits := strings.TrimPrefix(e164, "+")
-	old := ""
-	switch n := len(digits); {
-	case n == 13 && strings.HasPrefix(digits, "55") && digits[4] == '9' && digits[5] >= '6':
-		old = digits[:4] + digits[5:]
-	case n == 12 && strings.HasPrefix(digits, "52"):
-		old = "521" + digits[2:]
-	case n == 13 && strings.HasPrefix(digits, "549"):
-		old = "54" + digits[3:]
-	case n == 13 && strings.HasPrefix(digits, "22901"):
-		old = "229" + digits[5:]
-	}
-	if old == "" || Canonical("+"+old) != e164 {
-		return nil
-	}
-	return []string{"+" + old}
-}
-
 // IsCountryCode reports whether a text is a country code, such as +1.
 func IsCountryCode(text string) bool {
 	digits, plus := strings.CutPrefix(text, "+")

@@ -168,12 +168,6 @@ func TestStoredFormsOfAllPlans(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, want, got, "%s %q: found by what it is stored under", region, raw)
 			}
-			if e164 != want {
-				require.Equal(t, []string{e164}, phone.OldForms(want), "%s", region)
-			}
-			for _, old := range phone.OldForms(want) {
-				require.Equal(t, want, phone.Canonical(old))
-			}
 		}
 	}
 	require.Greater(t, seen, 500)
