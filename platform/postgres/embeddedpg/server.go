@@ -43,7 +43,7 @@ type Config struct {
 	Dir string
 	// Throwaway trades safety against crashes for speed. For tests.
 	Throwaway bool
-	// Seed is what a throwaway server begins with. None is an empty database.
+	// Seed makes the data that a throwaway server begins with; without one it is empty.
 	Seed Seed
 	// Mirror is the Maven repository that server binaries come from when the machine has none. Default: Maven Central.
 	Mirror string
