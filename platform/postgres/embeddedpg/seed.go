@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// seedAge is how long a seed is kept that nothing begins with.
+// seedAge bounds the time for which an unused seed is kept.
 const seedAge = 7 * 24 * time.Hour
 
 // Seed is data that throwaway servers begin with, in place of an empty database: made once, kept in DefaultDir, and unpacked by each.
