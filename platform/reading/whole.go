@@ -80,5 +80,12 @@ func Refused(text string) bool {
 	if isNo(text) && len(letters.Words(text)) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(refusals.Read(text), func(meanings []languages.Phrase) bool { return meanings[0].Key == "refusal" })
+	isRefusal := func(meanings []languages.Phrase) bool { return meanings[0].Key == "refusal" }
+	return slices.ContainsFunc(refusals.Read(text), isRefusal) || slices.ContainsFunc(refusals.Read(shortened(text)), isRefusal)
+}
+
+// shortened writes each letter of a row of the same ones once: "nooope".
+func shortened(text string) string {
+	row := []rune(Normalise(text))
+	return string(slices.Compact(row))
 }

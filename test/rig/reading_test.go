@@ -17,14 +17,12 @@ func TestUnseen(t *testing.T) {
 		name, prefix, wrong string
 		most                int
 	}{
-		{"RevocationsAreHeard", "revocations", "passed", 7},
-		{"OrdinaryTextsHoldNobody", "ordinary", "held", 13},
+		{"RevocationsAreHeard", "revocations", "passed", 15},
+		{"OrdinaryTextsHoldNobody", "ordinary", "held", 11},
 		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
-		{"RefusalsAreANo", "answers: no", "goes on", 31},
-		{"AnswersGoOn", "answers: yes", "a no", 59},
-		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 83},
-		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 94},
-		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 55},
+		{"RefusalsAreANo", "answers: no", "goes on", 55},
+		{"AnswersGoOn", "answers: yes", "a no", 46},
+		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 58},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -12,10 +12,7 @@ import (
 // the next text. The last of its guesses are slips of the thumb ("STOPP") and a name that is not theirs ("I'm not Ana").
 func doubtful(body, text string) (Locale, bool) {
 	said := strings.Fields(strings.ReplaceAll(text, ",", " "))
-	if len(said) == 0 {
-		return English, strings.ContainsAny(body, "🛑🚫⛔🔕📵🙅")
-	}
-	if len(said) > shortText || goalWords.MatchString(text) {
+	if len(said) == 0 || len(said) > shortText || goalWords.MatchString(text) {
 		return English, false
 	}
 	meant := negated.ReplaceAllString(text, " ")
@@ -30,6 +27,16 @@ func doubtful(body, text string) (Locale, bool) {
 		}
 	}
 	return slip(said)
+}
+
+// signed reports whether a text has a sign of an end, and no words but courtesies: "🛑 please".
+func signed(body, text string) bool {
+	for word := range strings.FieldsSeq(strings.ReplaceAll(text, ",", " ")) {
+		if !slices.Contains(together.Lines("polite-word"), word) {
+			return false
+		}
+	}
+	return strings.ContainsAny(body, "🛑🚫⛔🔕📵🙅")
 }
 
 // shortText is the most words of a text in which one word decides. A longer one tells a story.
@@ -71,6 +78,9 @@ func slip(said []string) (Locale, bool) {
 	if spelled, locale := keywords(strings.Join(said, "")); slices.Contains(spelled, "stop") { // "S T O P"
 		return locale, true
 	}
+	if spelled, locale := glued(said); slices.Contains(spelled, "stop") {
+		return locale, true
+	}
 	for len(said) > 1 && slices.Contains(together.Lines("polite-word"), said[0]) {
 		said = said[1:]
 	}
@@ -85,6 +95,21 @@ func slip(said []string) (Locale, bool) {
 		}
 	}
 	return English, false
+}
+
+const longWord = 16 // bytes of a keyword
+
+// glued reads a single word as two keywords: "parepare".
+func glued(said []string) (found []string, locale Locale) {
+	if len(said) != 1 || len(said[0]) > 2*longWord {
+		return nil, English
+	}
+	for at := range said[0] {
+		if found, locale = keywords(said[0][:at] + " " + said[0][at:]); len(found) > 1 {
+			return found, locale
+		}
+	}
+	return nil, English
 }
 
 // oneOff reports whether one letter was left out, put in, changed, or swapped with the next.

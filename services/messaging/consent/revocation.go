@@ -57,16 +57,20 @@ func Revocation(body string) (Wish, Locale) {
 
 func wishOf(body, own string) (Wish, Locale) {
 	parts, text := partsOf(body)
+	score := reading.Revocation.Score(own)
 	wish, locale := byRules(parts, text)
-	if wish != NoWish {
+	if wish == Clear || wish == Unclear && score > surelyAnother {
 		return wish, locale
 	}
-	score := reading.Revocation.Score(own)
-	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || strings.TrimSpace(text) == "") {
+	if signed(body, text) {
+		return Unclear, English
+	}
+	if locale, caught := doubtful(body, text); caught && score > surelyOrdinary {
 		return Unclear, locale
 	}
 	asks := human.Asked(own, nil) // who asks for a person and says nothing about texts gets one, who reads what was meant
-	if score > likeARevocation && !negated.MatchString(text) && !plain.MatchString(text) && !asks {
+	sure := score > surelyARevocation || !negated.MatchString(text) && !plain.MatchString(text)
+	if score > likeARevocation && sure && !asks {
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English
@@ -74,8 +78,10 @@ func wishOf(body, own string) (Wish, Locale) {
 
 // Bounds of reading.Revocation, chosen by models that were made without the texts that they then read.
 const (
-	likeARevocation = 0.75
-	surelyOrdinary  = -1.5
+	likeARevocation   = 0
+	surelyARevocation = 3  // whatever the rules say of a "don't stop" in it: "I'll block you if you don't stop"
+	surelyOrdinary    = -1 // for words that may revoke
+	surelyAnother     = -3 // for words that mostly do: "my ex won't leave me alone"
 )
 
 // rules are the patterns of one language over folded words. They are regular expressions, so that they take linear time for every message.

@@ -79,7 +79,7 @@ func TestIntentOf(t *testing.T) {
 			messages: []string{
 				"Não quero", "not right now", "not today", "maybe later", "no im good thanks", "nah im good", "no sir", "absolutely not",
 				"I don't think so", "can't right now", "I'm busy", "in a meeting", "nao quero agora", "não posso agora", "agora não dá",
-				"hoje não", "outro dia", "depois eu vejo", "tô ocupada", "👎", "Disliked “Ready?”",
+				"hoje não", "outro dia", "depois eu vejo", "tô ocupada", "👎", "Disliked “Ready?”", "noooope", "naaah",
 			},
 		},
 		{
