@@ -33,7 +33,7 @@ func BenchmarkCost(b *testing.B) {
 			for _, callers := range all {
 				b.Run(strconv.Itoa(callers), func(b *testing.B) {
 					for b.Loop() {
-						s.round(b, work, *steps, callers).cost.report(b)
+						s.round(b, work, *steps, callers, apart()).cost.report(b)
 					}
 				})
 			}

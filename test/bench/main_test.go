@@ -18,6 +18,7 @@ import (
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres/embeddedpg"
+	"paceline.internal/test/upgrade"
 )
 
 // Settings of a run; docs/performance.md names the values of its figures.
@@ -30,6 +31,7 @@ var (
 	waiting = flag.Int("waiting", 100_000, "memory: how many conversations wait in their burst")
 	rate    = flag.Int("rate", 200, "memory: how many steps of other conversations are due in a second")
 	people  = flag.Int("people", 100_000, "run: how many people it is for")
+	beside  = flag.Bool("beside", false, "work and pacing: measure the release before in turn, too, and report ratios to it")
 	lasts   = flag.Duration("lasts", 30*time.Second, "memory: how long steps are due")
 
 	now = time.Now
@@ -69,10 +71,10 @@ func TestMeasurements(t *testing.T) {
 	for name, work := range works {
 		work.backlog = min(work.backlog, 50)
 		s.seed(t, work, 20)
-		require.Positive(t, s.round(t, work, 12, 4).rate, name)
+		require.Positive(t, s.round(t, work, 12, 4, apart()).rate, name)
 	}
 	s.seed(t, works["Steps"], 6+warmBursts)
-	for _, w := range []wiring{apart(), {[]string{together}, "postgres"}} {
+	for _, w := range []wiring{apart(), {processes: []string{together}, alarms: "postgres"}} {
 		require.Len(t, s.pace(t, w, 6, time.Second, nil).late, 6*stepsOfBurst)
 	}
 	s.crowd(t, 200)
@@ -88,7 +90,8 @@ type server struct {
 	private *embeddedpg.Server
 	stubs   *stubs
 	clones  int
-	counts  bool // what pieces of work cost the server, see BenchmarkCost
+	counts  bool   // what pieces of work cost the server, see BenchmarkCost
+	before  string // the command of the release before, with -beside
 }
 
 // tuned is the configuration of the server: the memory of a small machine, and a log that causes no checkpoint in the middle of
@@ -123,7 +126,32 @@ func newServer(tb testing.TB, throwaway bool, settings ...string) *server {
 		require.NoError(tb, err)
 		require.NoError(tb, process.Migrate(tb.Context(), s.environ(tb, map[string]string{stack.Onboarding: service, stack.Messaging: service})))
 	}
+	if *beside {
+		s.addBefore(tb)
+	}
 	return s
+}
+
+// addBefore builds the release before and migrates databases with it.
+func (s *server) addBefore(tb testing.TB) {
+	tb.Helper()
+	source := filepath.Join(s.dir, "before")
+	upgrade.Before(tb, filepath.Join("..", ".."), source)
+	s.before = filepath.Join(s.dir, "paceline-before")
+	upgrade.Build(tb, source, s.before)
+	for _, service := range stored() {
+		database := wiring{before: true}.schema(service)
+		s.exec(tb, "postgres", "create database "+database+" owner "+service)
+		environ := s.environ(tb, map[string]string{stack.Onboarding: database, stack.Messaging: database})
+		log := filepath.Join(s.dir, database+".log")
+		migrate, err := stack.StartChild(stack.ChildConfig{
+			Name: service, Command: []string{s.before, "serve", service, "migrate"}, Environ: environ, Log: log,
+		})
+		require.NoError(tb, err)
+		<-migrate.Done()
+		said, _ := os.ReadFile(log) // as far as it was written
+		require.NoError(tb, migrate.Err(), "%s", said)
+	}
 }
 
 // exec runs statements in a database, each outside of a transaction.
@@ -154,9 +182,15 @@ func stored() []string { return []string{stack.Onboarding, stack.Messaging} }
 // seed makes the databases from which rounds are cloned, and stores n pieces of work in them.
 func (s *server) seed(tb testing.TB, work workload, n int) {
 	tb.Helper()
-	for _, service := range stored() {
-		database := service + "_seeded"
-		s.exec(tb, "postgres", "drop database if exists "+database, "create database "+database+" owner "+service+" template "+service)
+	schemas := stored()
+	if s.before != "" {
+		for _, service := range stored() {
+			schemas = append(schemas, wiring{before: true}.schema(service))
+		}
+	}
+	for i, schema := range schemas {
+		database, service := schema+"_seeded", stored()[i%len(stored())]
+		s.exec(tb, "postgres", "drop database if exists "+database, "create database "+database+" owner "+service+" template "+schema)
 		s.exec(tb, database, fill(work.seed[service], n, work.backlog), "vacuum analyze")
 	}
 }
@@ -167,13 +201,13 @@ func fill(sql string, n, backlog int) string {
 }
 
 // clone copies the seeded databases for one round, and returns their names by service.
-func (s *server) clone(tb testing.TB) (databases map[string]string, drop func()) {
+func (s *server) clone(tb testing.TB, w wiring) (databases map[string]string, drop func()) {
 	tb.Helper()
 	s.clones++
 	databases = map[string]string{}
 	for _, service := range stored() {
 		databases[service] = service + "_" + strconv.Itoa(s.clones)
-		s.exec(tb, "postgres", "create database "+databases[service]+" owner "+service+" template "+service+"_seeded")
+		s.exec(tb, "postgres", "create database "+databases[service]+" owner "+service+" template "+w.schema(service)+"_seeded")
 	}
 	// The steps were due when they were seeded. The sweeper must not find them late.
 	s.exec(tb, databases[stack.Onboarding], sqlDueNow, "vacuum conversation_sessions", "vacuum step_alarms", "checkpoint")

@@ -43,7 +43,7 @@ const memoryCallers = 256
 func (s *server) memory(tb testing.TB, waiting, rate int, lasts time.Duration) map[string]float64 {
 	tb.Helper()
 	work, n := works["Steps"], int(lasts.Seconds()*float64(rate))
-	databases, drop := s.clone(tb)
+	databases, drop := s.clone(tb, apart())
 	defer drop()
 	s.exec(tb, databases[stack.Onboarding], fill(sqlWaiting, waiting, 0), "vacuum analyze")
 	p := s.open(tb, databases, memoryCallers, apart())

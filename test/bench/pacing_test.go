@@ -32,7 +32,8 @@ const (
 // BenchmarkPacing measures how late messages go out: from when a step was due to when Twilio is asked. Each round plays the same bursts
 // with each engine of alarms, in turn; a figure is that of the engine's best round, by p99, because others share the machine: "others"
 // is the part of it that they took then. "of-qstash" is the p99 with the database as a part of that with the stub of QStash, which does less
-// than QStash's emulator. "cpu" is the time of processors that the services and Postgres took for a step.
+// than QStash's emulator. "cpu" is the time of processors that the services and Postgres took for a step. With -beside the release before
+// plays them, too, as three processes with the stub of QStash: "of-before" is our p99 as a part of its.
 func BenchmarkPacing(b *testing.B) {
 	s := newServer(b, false)
 	for _, n := range numbers(b, *bursts) {
@@ -40,10 +41,16 @@ func BenchmarkPacing(b *testing.B) {
 		for _, name := range []string{"Apart", "Together"} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				processes := map[string][]string{"Apart": services(), "Together": {together}}[name]
+				wirings := map[string]wiring{
+					"qstash": {processes: processes, alarms: "qstash"}, "postgres": {processes: processes, alarms: "postgres"},
+				}
+				if s.before != "" && name == "Apart" {
+					wirings["before"] = wiring{processes: services(), alarms: "qstash", before: true}
+				}
 				best := map[string]paced{}
 				for b.Loop() {
-					for _, engine := range []string{"qstash", "postgres"} {
-						p := s.pace(b, wiring{processes, engine}, n, *over, nil)
+					for engine, w := range wirings { // in any order
+						p := s.pace(b, w, n, *over, nil)
 						b.Logf("%-8s p50 %.1f p99 %.1f max %.1f ms, cpu %.2f ms (services %.2f), others %.0f %%", engine, quantile(p.late, 0.5),
 							quantile(p.late, 0.99), quantile(p.late, 1), p.cpu, p.services, 100*p.others)
 						if before, found := best[engine]; !found || quantile(p.late, 0.99) < quantile(before.late, 0.99) {
@@ -58,6 +65,9 @@ func BenchmarkPacing(b *testing.B) {
 					b.ReportMetric(p.others, engine+"-others")
 				}
 				b.ReportMetric(quantile(best["postgres"].late, 0.99)/quantile(best["qstash"].late, 0.99), "of-qstash")
+				if before, found := best["before"]; found {
+					b.ReportMetric(quantile(best["qstash"].late, 0.99)/quantile(before.late, 0.99), "of-before")
+				}
 				b.ReportMetric(0, "ns/op") // a round is no operation
 			})
 		}
@@ -75,7 +85,7 @@ type paced struct {
 // once, in order.
 func (s *server) pace(tb testing.TB, w wiring, bursts int, over time.Duration, during *crowdRun) paced {
 	tb.Helper()
-	databases, drop := s.clone(tb)
+	databases, drop := s.clone(tb, w)
 	defer drop()
 	onboarding, messaging := databases[stack.Onboarding], databases[stack.Messaging]
 	s.exec(tb, onboarding, `update conversation_sessions set next_step_id = 'onboarding_message_1' where next_step_id is not null`,

@@ -111,10 +111,19 @@ const together = "together"
 type wiring struct {
 	processes []string // in the order in which they start
 	alarms    string   // the engine
+	before    bool     // it is the release before
 }
 
 // apart is the wiring of all measurements that do not name another.
-func apart() wiring { return wiring{services(), "qstash"} }
+func apart() wiring { return wiring{processes: services(), alarms: "qstash"} }
+
+// schema names the empty database of a service.
+func (w wiring) schema(service string) string {
+	if w.before {
+		return service + "_before"
+	}
+	return service
+}
 
 // open starts the services and waits until they are ready. The log of a process is a file that is shown when it does not
 // become ready.
@@ -138,9 +147,11 @@ func (s *server) open(tb testing.TB, databases map[string]string, callers int, w
 	defer cancel()
 	for _, service := range w.processes {
 		log := filepath.Join(tb.TempDir(), service+".log")
-		own := maps.Clone(environ)
-		own[asService] = service
-		child, err := stack.StartChild(stack.ChildConfig{Name: service, Command: []string{os.Args[0]}, Environ: own, Log: log})
+		command, own := []string{os.Args[0]}, maps.Clone(environ)
+		if own[asService] = service; w.before {
+			command = []string{s.before, "serve", service}
+		}
+		child, err := stack.StartChild(stack.ChildConfig{Name: service, Command: command, Environ: own, Log: log})
 		require.NoError(tb, err)
 		children, p.pids[service] = append(children, child), strconv.Itoa(child.Pid())
 		if service == together {

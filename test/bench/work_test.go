@@ -23,7 +23,7 @@ import (
 // BenchmarkWork measures how many steps, replies, receipts and webhooks a second the product does. One operation of the
 // benchmark is a round of -steps pieces on fresh databases; figures are medians of the rounds. "of-first" is the rate relative
 // to the first number of -callers, "of-plain" and "cpu-of-plain" relate a step to the same work in plain SQL, which pgbench does
-// in the same round.
+// in the same round, "of-before", "cpu-of-before" and "p99-of-before" with -beside to the release before.
 func BenchmarkWork(b *testing.B) {
 	s := newServer(b, false)
 	plain := s.newPlain(b)
@@ -34,14 +34,19 @@ func BenchmarkWork(b *testing.B) {
 			var first float64
 			for _, callers := range all {
 				b.Run(strconv.Itoa(callers), func(b *testing.B) {
-					var rounds, plains []figures
+					var rounds, plains, befores []figures
 					for b.Loop() {
-						rounds = append(rounds, s.round(b, work, *steps, callers))
+						if s.before != "" {
+							befores = append(befores, s.round(b, work, *steps, callers, wiring{processes: services(), alarms: "qstash", before: true}))
+						}
+						rounds = append(rounds, s.round(b, work, *steps, callers, apart()))
 						if name == "Steps" {
 							plains = append(plains, plain.round(b, *steps))
 						}
 					}
-					rate := report(b, rounds, plains)
+					rate := report(b, rounds)
+					reportRatios(b, rounds, plains, "of-plain", "cpu-of-plain", "")
+					reportRatios(b, rounds, befores, "of-before", "cpu-of-before", "p99-of-before")
 					if first == 0 {
 						first = rate
 					}
@@ -71,45 +76,55 @@ type figures struct {
 	cost     *cost   // nil unless it was counted
 }
 
-// report reports the medians of all rounds and their ratios to the plain SQL of the same round, and returns the median rate.
-func report(b *testing.B, rounds, plains []figures) float64 {
+// report reports the medians of all rounds, and returns the median rate.
+func report(b *testing.B, rounds []figures) float64 {
 	b.Helper()
-	metric := func(unit string, value func(f figures) float64) float64 {
-		values := make([]float64, len(rounds))
-		for i, round := range rounds {
-			values[i] = value(round)
-		}
-		median := quantile(values, 0.5)
-		b.ReportMetric(median, unit)
-		return median
-	}
-	metric("p50-ms", func(f figures) float64 { return f.p50 })
-	metric("p99-ms", func(f figures) float64 { return f.p99 })
-	metric("cpu-us", func(f figures) float64 { return f.cpu })
-	rate := metric("done/s", func(f figures) float64 { return f.rate })
+	metric(b, "p50-ms", rounds, func(f figures) float64 { return f.p50 })
+	metric(b, "p99-ms", rounds, func(f figures) float64 { return f.p99 })
+	metric(b, "cpu-us", rounds, func(f figures) float64 { return f.cpu })
 	b.ReportMetric(0, "ns/op") // a round is no operation
-	if len(plains) == 0 {
-		return rate
+	return metric(b, "done/s", rounds, func(f figures) float64 { return f.rate })
+}
+
+// reportRatios reports the medians of the ratios to what another one did in the same round, of the rate, the processor's time and, unless
+// its unit is empty, p99.
+func reportRatios(b *testing.B, rounds, others []figures, rate, cpu, p99 string) {
+	b.Helper()
+	if len(others) == 0 {
+		return
 	}
 	ratios := make([]figures, len(rounds))
-	for i := range rounds {
-		ratios[i] = figures{rate: rounds[i].rate / plains[i].rate, cpu: rounds[i].cpu / plains[i].cpu}
+	for i, o := range others {
+		ratios[i] = figures{rate: rounds[i].rate / o.rate, cpu: rounds[i].cpu / o.cpu, p99: rounds[i].p99 / o.p99}
 	}
-	rounds = ratios
-	metric("of-plain", func(f figures) float64 { return f.rate })
-	metric("cpu-of-plain", func(f figures) float64 { return f.cpu })
-	return rate
+	metric(b, rate, ratios, func(f figures) float64 { return f.rate })
+	metric(b, cpu, ratios, func(f figures) float64 { return f.cpu })
+	if p99 != "" {
+		metric(b, p99, ratios, func(f figures) float64 { return f.p99 })
+	}
+}
+
+// metric reports the median of a value, and returns it.
+func metric(b *testing.B, unit string, rounds []figures, value func(f figures) float64) float64 {
+	b.Helper()
+	values := make([]float64, len(rounds))
+	for i, round := range rounds {
+		values[i] = value(round)
+	}
+	median := quantile(values, 0.5)
+	b.ReportMetric(median, unit)
+	return median
 }
 
 // warm returns how many pieces of work come before a measurement: connections, statements, plans.
 func warm(callers int) int { return 8 * callers }
 
 // round has n pieces of work done on fresh databases. It fails unless each was done exactly once.
-func (s *server) round(tb testing.TB, work workload, n, callers int) figures {
+func (s *server) round(tb testing.TB, work workload, n, callers int, w wiring) figures {
 	tb.Helper()
-	databases, drop := s.clone(tb)
+	databases, drop := s.clone(tb, w)
 	defer drop()
-	p := s.open(tb, databases, callers, apart())
+	p := s.open(tb, databases, callers, w)
 	defer p.close()
 	s.stubs.asked.Store(0)
 	warm := min(n/2, warm(callers))

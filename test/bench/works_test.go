@@ -88,8 +88,12 @@ insert into consents (org_id, phone, state, updated_at)
 select '` + stack.OrgID + `', '+1415' || (2000000 + n), 'opted_in', now() from generate_series(1, $n) n;
 insert into consent_events (org_id, phone, at, state, source, words, sender)
 select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement', '` + stack.FromNumber + `' from consents;
-insert into sms_quarters_counted (quarter, counted_at)
-select g, now() from generate_series(date_bin('15 minutes', now(), '2000-01-01 00:00:00Z') - interval '32 days', now(), interval '15 minutes') g;`
+do $do$ begin
+	if to_regclass('sms_quarters_counted') is not null then -- 0.1.0 has none
+		insert into sms_quarters_counted (quarter, counted_at)
+		select g, now() from generate_series(date_bin('15 minutes', now(), '2000-01-01 00:00:00Z') - interval '32 days', now(), interval '15 minutes') g;
+	end if;
+end $do$;`
 	sqlQueued = `
 insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, attempts,
 	lease_until, segments, attempted_at, correlation_id, accepted_at, unknown_policy, created_at, attempt_token, updated_at)
