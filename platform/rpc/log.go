@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,8 @@ const requestIDHeader = "x-request-id"
 
 // event is the one wide line of an RPC while it is being filled.
 type event struct {
+	quiet atomic.Bool
+
 	mu    sync.Mutex
 	attrs []slog.Attr
 }
@@ -40,6 +43,13 @@ func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.attrs = append(e.attrs, attrs...)
+}
+
+// Quiet has the line of a call that succeeds logged at Debug: one that comes every second without anybody having asked for anything.
+func Quiet(ctx context.Context) {
+	if e, ok := ctx.Value(eventKey{}).(*event); ok {
+		e.quiet.Store(true)
+	}
 }
 
 func (e *event) all() []slog.Attr {
@@ -76,7 +86,11 @@ func log(logger *slog.Logger, now func() time.Time) layer {
 		err := next(context.WithValue(ctx, eventKey{}, e))
 		code := status.Code(err)
 		reason, _ := Reason(err)
-		logger.LogAttrs(ctx, levelFor(ctx, method, code), "rpc.handled", slices.Concat([]slog.Attr{
+		level := levelFor(ctx, method, code)
+		if err == nil && e.quiet.Load() {
+			level = slog.LevelDebug
+		}
+		logger.LogAttrs(ctx, level, "rpc.handled", slices.Concat([]slog.Attr{
 			slog.String("method", method),
 			slog.String("code", code.String()),
 			slog.String("reason", reason),

@@ -86,6 +86,21 @@ func TestServer(t *testing.T) {
 		require.Equal(t, map[trace.SpanKind]int{trace.SpanKindClient: 1, trace.SpanKindServer: 1}, kinds)
 	})
 
+	t.Run("OnlyTheFailureOfAQuietCallIsLogged", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(ctx context.Context, text string) (string, error) {
+			rpc.Quiet(ctx)
+			if text == "hi" {
+				return text, nil
+			}
+			return "", errors.New("it fails")
+		})
+		for _, text := range []string{"hi", "hunter2"} {
+			_, _ = call(t.Context(), b.dial(), echo, text)
+		}
+		require.Equal(t, "ERROR", b.line()["level"], "the one line")
+	})
+
 	t.Run("APanicIsCountedLoggedAndAnsweredWithAFixedText", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, func(context.Context, string) (string, error) { panic("hunter2") })

@@ -346,6 +346,7 @@ const maxEvents = 1000
 
 // ListEvents hands over the events that onboarding does not have.
 func (s *RPC) ListEvents(ctx context.Context, r *messagingv1.ListEventsRequest) (*messagingv1.ListEventsResponse, error) {
+	rpc.Quiet(ctx)
 	if r.GetLimit() < 1 || r.GetLimit() > maxEvents || len(r.GetDone()) > maxEvents {
 		return nil, fmt.Errorf("%w: limit must be 1 to %d, and done have no more", sms.ErrInvalid, maxEvents)
 	}
