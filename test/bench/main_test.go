@@ -23,16 +23,16 @@ import (
 
 // Settings of a run; docs/performance.md names the values of its figures.
 var (
-	steps   = flag.Int("steps", 4000, "how many steps, replies, receipts or webhooks one round has")
-	callers = flag.String("callers", "1,16,64,256", "how many requests are in flight; each number is measured")
-	answers = flag.Duration("twilio", time.Millisecond, "how long the stub of Twilio takes to answer")
-	bursts  = flag.String("bursts", "500,2000", "pacing: how many bursts; each number is measured")
-	over    = flag.Duration("over", 8*time.Second, "pacing: the bursts begin spread over this; 0s is all in one instant")
-	waiting = flag.Int("waiting", 100_000, "memory: how many conversations wait in their burst")
-	rate    = flag.Int("rate", 200, "memory: how many steps of other conversations are due in a second")
-	people  = flag.Int("people", 100_000, "run: how many people it is for")
-	beside  = flag.Bool("beside", false, "work and pacing: measure the release before in turn, too, and report ratios to it")
-	lasts   = flag.Duration("lasts", 30*time.Second, "memory: how long steps are due")
+	steps      = flag.Int("steps", 4000, "how many steps, replies, receipts or webhooks one round has")
+	callers    = flag.String("callers", "1,16,64,256", "how many requests are in flight; each number is measured")
+	answers    = flag.Duration("twilio", time.Millisecond, "how long the stub of Twilio takes to answer")
+	bursts     = flag.String("bursts", "500,2000", "pacing: how many bursts; each number is measured")
+	over       = flag.Duration("over", 8*time.Second, "pacing: the bursts begin spread over this; 0s is all in one instant")
+	waiting    = flag.Int("waiting", 100_000, "memory: how many conversations wait in their burst")
+	rate       = flag.Int("rate", 200, "memory: how many steps of other conversations are due in a second")
+	people     = flag.Int("people", 100_000, "run: how many people it is for")
+	withBefore = flag.Bool("before", false, "work and pacing: measure the release before in turn, too, and report ratios to it")
+	lasts      = flag.Duration("lasts", 30*time.Second, "memory: how long steps are due")
 
 	now = time.Now
 )
@@ -91,7 +91,7 @@ type server struct {
 	stubs   *stubs
 	clones  int
 	counts  bool   // what pieces of work cost the server, see BenchmarkCost
-	before  string // the command of the release before, with -beside
+	before  string // the command of the release before, with -before
 }
 
 // tuned is the configuration of the server: the memory of a small machine, and a log that causes no checkpoint in the middle of
@@ -126,7 +126,7 @@ func newServer(tb testing.TB, throwaway bool, settings ...string) *server {
 		require.NoError(tb, err)
 		require.NoError(tb, process.Migrate(tb.Context(), s.environ(tb, map[string]string{stack.Onboarding: service, stack.Messaging: service})))
 	}
-	if *beside {
+	if *withBefore {
 		s.addBefore(tb)
 	}
 	return s

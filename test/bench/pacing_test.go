@@ -32,7 +32,7 @@ const (
 // BenchmarkPacing measures how late messages go out: from when a step was due to when Twilio is asked. Each round plays the same bursts
 // with each engine of alarms, in turn; a figure is that of the engine's best round, by p99, because others share the machine: "others"
 // is the part of it that they took then. "of-qstash" is the p99 with the database as a part of that with the stub of QStash, which does less
-// than QStash's emulator. "cpu" is the time of processors that the services and Postgres took for a step. With -beside the release before
+// than QStash's emulator. "cpu" is the time of processors that the services and Postgres took for a step. With -before the release before
 // plays them, too, as three processes with the stub of QStash: "of-before" is our p99 as a part of its.
 func BenchmarkPacing(b *testing.B) {
 	s := newServer(b, false)

@@ -23,7 +23,7 @@ import (
 // BenchmarkWork measures how many steps, replies, receipts and webhooks a second the product does. One operation of the
 // benchmark is a round of -steps pieces on fresh databases; figures are medians of the rounds. "of-first" is the rate relative
 // to the first number of -callers, "of-plain" and "cpu-of-plain" relate a step to the same work in plain SQL, which pgbench does
-// in the same round, "of-before", "cpu-of-before" and "p99-of-before" with -beside to the release before.
+// in the same round, "of-before", "cpu-of-before" and "p99-of-before" with -before to the release before.
 func BenchmarkWork(b *testing.B) {
 	s := newServer(b, false)
 	plain := s.newPlain(b)
@@ -73,6 +73,7 @@ type figures struct {
 	rate     float64 // done, a second
 	p50, p99 float64 // milliseconds until an answer
 	cpu      float64 // microseconds of a processor for each piece
+	services float64 // the part of it that is not Postgres'
 	cost     *cost   // nil unless it was counted
 }
 
@@ -82,6 +83,7 @@ func report(b *testing.B, rounds []figures) float64 {
 	metric(b, "p50-ms", rounds, func(f figures) float64 { return f.p50 })
 	metric(b, "p99-ms", rounds, func(f figures) float64 { return f.p99 })
 	metric(b, "cpu-us", rounds, func(f figures) float64 { return f.cpu })
+	metric(b, "services-us", rounds, func(f figures) float64 { return f.services })
 	b.ReportMetric(0, "ns/op") // a round is no operation
 	return metric(b, "done/s", rounds, func(f figures) float64 { return f.rate })
 }
@@ -95,12 +97,15 @@ func reportRatios(b *testing.B, rounds, others []figures, rate, cpu, p99 string)
 	}
 	ratios := make([]figures, len(rounds))
 	for i, o := range others {
-		ratios[i] = figures{rate: rounds[i].rate / o.rate, cpu: rounds[i].cpu / o.cpu, p99: rounds[i].p99 / o.p99}
+		ratios[i] = figures{
+			rate: rounds[i].rate / o.rate, cpu: rounds[i].cpu / o.cpu, p99: rounds[i].p99 / o.p99, services: rounds[i].services / o.services,
+		}
 	}
 	metric(b, rate, ratios, func(f figures) float64 { return f.rate })
 	metric(b, cpu, ratios, func(f figures) float64 { return f.cpu })
 	if p99 != "" {
 		metric(b, p99, ratios, func(f figures) float64 { return f.p99 })
+		metric(b, "services-"+rate, ratios, func(f figures) float64 { return f.services })
 	}
 }
 
@@ -131,18 +136,19 @@ func (s *server) round(tb testing.TB, work workload, n, callers int, w wiring) f
 	all := work.requests(tb, s, p, databases, warm+n)
 	call(tb, all[:warm], callers)
 	s.await(tb, work, databases, warm)
-	pids := []string{s.postmaster(tb), p.pids[stack.Gateway], p.pids[stack.Onboarding], p.pids[stack.Messaging]}
+	postmaster, pids := s.postmaster(tb), []string{p.pids[stack.Gateway], p.pids[stack.Onboarding], p.pids[stack.Messaging]}
 	var since mark
 	if s.counts {
 		since = s.mark(tb, p)
 	}
-	used, began := busy(tb, pids...), now()
+	used, database, began := busy(tb, pids...), busy(tb, postmaster), now()
 	took := call(tb, all[warm:], callers)
 	s.await(tb, work, databases, len(all))
 	elapsed := now().Sub(began)
+	used, database = busy(tb, pids...)-used, busy(tb, postmaster)-database
 	f := figures{
 		rate: float64(n) / elapsed.Seconds(), p50: quantile(took, 0.5), p99: quantile(took, 0.99),
-		cpu: (busy(tb, pids...) - used) * 1e6 / float64(n),
+		cpu: (used + database) * 1e6 / float64(n), services: used * 1e6 / float64(n),
 	}
 	if s.counts {
 		f.cost = s.costSince(tb, p, databases, since, n)
