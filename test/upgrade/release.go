@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // released is the revision of the release before, a tag or a commit. The commit after a release's tag writes that tag here.
@@ -23,7 +21,7 @@ func Before(tb testing.TB, root, source string) {
 	tb.Helper()
 	git := func(args ...string) *exec.Cmd {
 		// The checkout may belong to another user. Nothing of it is executed that the test would not execute anyway.
-		cmd := exec.CommandContext(tb.Context(), "git", append([]string{"-c", "safe.directory=*"}, args...)...)
+		cmd := exec.CommandContext(tb.Context(), "git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // our own words
 		cmd.Dir = root
 		return cmd
 	}
@@ -32,20 +30,31 @@ func Before(tb testing.TB, root, source string) {
 		tb.Skipf("%s is not in this checkout; `git fetch --unshallow --tags` brings it", revision)
 	}
 	archive := source + ".tar"
-	require.NoError(tb, os.Mkdir(source, 0o750))
-	require.NoError(tb, git("archive", "--format=tar", "--output", archive, revision).Run())
-	require.NoError(tb, exec.CommandContext(tb.Context(), "tar", "-xf", archive, "-C", source).Run())
-	require.NoError(tb, os.Remove(archive))
+	check(tb, os.Mkdir(source, 0o750), nil)
+	for _, cmd := range []*exec.Cmd{
+		git("archive", "--format=tar", "--output", archive, revision), exec.CommandContext(tb.Context(), "tar", "-xf", archive, "-C", source),
+	} {
+		said, err := cmd.CombinedOutput()
+		check(tb, err, said)
+	}
+	check(tb, os.Remove(archive), nil)
+}
+
+func check(tb testing.TB, err error, said []byte) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("build a release: %v: %s", err, said)
+	}
 }
 
 // Build makes the user's command of a source at the path to.
 func Build(tb testing.TB, source, to string) {
 	tb.Helper()
 	to, err := filepath.Abs(to)
-	require.NoError(tb, err)
+	check(tb, err, nil)
 	cmd := exec.CommandContext(tb.Context(), "go", "build", "-buildvcs=false", "-o", to, "./deploy/paceline")
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=")
-	out, err := cmd.CombinedOutput()
-	require.NoError(tb, err, "build %s: %s", source, out)
+	said, err := cmd.CombinedOutput()
+	check(tb, err, said)
 }
