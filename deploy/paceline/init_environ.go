@@ -45,7 +45,7 @@ func (c *initCommand) settings(
 			"MESSAGING_DATABASE_MIGRATE_URL":  database("messaging", "messaging"),
 		}},
 		{"Twilio's account and the sender of every text. Texts to other countries are refused.", vendor},
-		{"The organisation that has this sender. It does not move to another cell (paceline org move); never change it.", map[string]string{
+		{"The organisation that has this sender. It cannot move to another cell (paceline org move).", map[string]string{
 			"DEFAULT_ORG_ID": firstOrganisation,
 		}},
 		{"Who rings the alarms: the database. With an account of QStash: qstash, and its variables.", map[string]string{"ALARMS": "postgres"}},
