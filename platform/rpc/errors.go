@@ -94,3 +94,11 @@ func Reason(err error) (reason string, meta map[string]string) {
 	}
 	return "", nil
 }
+
+// RetryAfter returns the time that the server asks to wait before the call is tried again, 0 when it does not say.
+func RetryAfter(err error) time.Duration {
+	if e, ok := ErrorFrom(err); ok {
+		return e.RetryAfter
+	}
+	return 0
+}

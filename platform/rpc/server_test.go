@@ -166,9 +166,7 @@ func TestAnswersOfAServer(t *testing.T) {
 		reason, meta := rpc.Reason(err)
 		require.Equal(t, "SEND_IN_FLIGHT", reason)
 		require.Equal(t, map[string]string{"message_id": "m-1"}, meta)
-		told, ok := rpc.ErrorFrom(err)
-		require.True(t, ok)
-		require.Equal(t, 3*time.Second, told.RetryAfter)
+		require.Equal(t, 3*time.Second, rpc.RetryAfter(err))
 		line := b.line()
 		require.Equal(t, "SEND_IN_FLIGHT", line["reason"])
 		require.Equal(t, "WARN", line["level"])
@@ -433,6 +431,7 @@ func TestError(t *testing.T) {
 			reason, meta := rpc.Reason(err)
 			require.Empty(t, reason)
 			require.Nil(t, meta)
+			require.Zero(t, rpc.RetryAfter(err))
 		}
 	})
 
