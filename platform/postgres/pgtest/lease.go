@@ -18,7 +18,7 @@ import (
 // lease is a migrated database that tests use one after the other, with its backends.
 type lease struct {
 	server   *server
-	shelf    string // where it lies while it is idle
+	template string
 	name     string
 	cleaner  *pgx.Conn // as superuser, without triggers and foreign keys
 	look     string    // the statement that reads what there is
@@ -77,22 +77,21 @@ where datname = current_database() and backend_type = 'client backend' and pid <
 const sqlRestart = `select setval(seqrelid::regclass, coalesce(nullif($2, '')::bigint, seqstart), $2 <> '')
 from pg_sequence where seqrelid = $1::regclass`
 
-// lease returns an idle database of the template that lies on this shelf, or makes one.
-func (s *server) lease(ctx context.Context, m postgres.Migrations, shelf string) (*lease, error) {
+// lease returns an idle database of the template, or makes one.
+func (s *server) lease(ctx context.Context, m postgres.Migrations) (*lease, error) {
 	template, err := s.template(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	shelf += template
 	s.mu.Lock()
-	if n := len(s.idle[shelf]); n > 0 {
-		l := s.idle[shelf][n-1]
-		s.idle[shelf] = s.idle[shelf][:n-1]
+	if n := len(s.idle[template]); n > 0 {
+		l := s.idle[template][n-1]
+		s.idle[template] = s.idle[template][:n-1]
 		s.mu.Unlock()
 		return l, nil
 	}
 	s.mu.Unlock()
-	l := &lease{server: s, shelf: shelf, name: newName(), idle: map[string][]*backend{}, pools: map[string]*pgxpool.Config{}}
+	l := &lease{server: s, template: template, name: newName(), idle: map[string][]*backend{}, pools: map[string]*pgxpool.Config{}}
 	if err := s.clone(ctx, template, l.name); err != nil {
 		return nil, err
 	}
@@ -168,7 +167,7 @@ func (l *lease) release(ctx context.Context, failed bool) error {
 	if !failed && l.clean(ctx) == nil {
 		l.server.mu.Lock()
 		defer l.server.mu.Unlock()
-		l.server.idle[l.shelf] = append(l.server.idle[l.shelf], l)
+		l.server.idle[l.template] = append(l.server.idle[l.template], l)
 		return nil
 	}
 	l.close(ctx)
@@ -212,7 +211,6 @@ func (l *lease) clean(ctx context.Context) error {
 			batch.Queue(sqlRestart, sequence, value)
 		}
 	}
-	batch.Queue("select pg_stat_reset()")
 	if err := l.cleaner.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
@@ -239,7 +237,7 @@ func (l *lease) changed(found map[string]string) (tables []string) {
 
 // quiet waits until no connection is open but those that the lease keeps, as drop does.
 func (l *lease) quiet(ctx context.Context) error {
-	pids := []int32{} // nil would be null, of which nothing is unequal
+	var pids []int32
 	l.mu.Lock()
 	for _, backends := range l.idle {
 		for _, b := range backends {

@@ -34,7 +34,18 @@ const (
 // left no connection open and left the schema as it was. Only what pg_stat_user_tables counts is of all of them: a test of that takes URL.
 func New(tb testing.TB, m postgres.Migrations) *pgxpool.Pool {
 	tb.Helper()
-	return take(tb, m, "").pool(tb, login(m))
+	server, err := running(m)
+	check(tb, err)
+	l, err := server.lease(tb.Context(), m)
+	check(tb, err)
+	leased.Store(l.name, l)
+	tb.Cleanup(func() {
+		leased.Delete(l.name)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), dropTimeout)
+		defer cancel()
+		check(tb, l.release(ctx, tb.Failed()))
+	})
+	return l.pool(tb, login(m))
 }
 
 // leased has the leases that tests have now, by the names of the databases.
@@ -66,25 +77,18 @@ func OwnerURL(tb testing.TB, of string) string {
 // URL is New for a test that opens its own connections.
 func URL(tb testing.TB, m postgres.Migrations) string {
 	tb.Helper()
-	l := take(tb, m, "url ") // no backend is kept, which may count later what it did for an earlier test
-	return l.server.url(l.name, login(m))
-}
-
-// take lends the test a database of a shelf.
-func take(tb testing.TB, m postgres.Migrations, shelf string) *lease {
-	tb.Helper()
 	server, err := running(m)
 	check(tb, err)
-	l, err := server.lease(tb.Context(), m, shelf)
+	template, err := server.template(tb.Context(), m)
 	check(tb, err)
-	leased.Store(l.name, l)
+	name := newName()
+	check(tb, server.clone(tb.Context(), template, name))
 	tb.Cleanup(func() {
-		leased.Delete(l.name)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), dropTimeout)
 		defer cancel()
-		check(tb, l.release(ctx, tb.Failed()))
+		check(tb, server.drop(ctx, name))
 	})
-	return l
+	return server.url(name, login(m))
 }
 
 func newName() string { return "test_" + strings.ToLower(rand.Text()) }
