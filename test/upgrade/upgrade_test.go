@@ -220,9 +220,10 @@ type variable struct {
 }
 
 var (
-	row   = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| ([^|]+) \\| ([^|]+) \\|") // until 0.1.0
-	group = regexp.MustCompile(`(?m)^## ((?:onboarding|messaging|gateway|paceline e2e)(?:, .+)?)\n\n((?:- .+\n)+)`)
-	entry = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`(?: \\(secret\\))?(?: (\\*\\*required\\*\\*|`[^`]+`))?: ")
+	row     = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| ([^|]+) \\| ([^|]+) \\|") // until 0.1.0
+	group   = regexp.MustCompile(`(?m)^## ((?:onboarding|messaging|gateway|paceline e2e)(?:, .+)?)\n\n((?:- .+\n)+)`)
+	renamed = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`.*; was ([A-Z0-9_]+)$")
+	entry   = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`(?: \\(secret\\))?(?: (\\*\\*required\\*\\*|`[^`]+`))?: ")
 )
 
 // variables returns those of the page of a release.
@@ -240,6 +241,9 @@ func variables(t *testing.T, r release) map[string]variable {
 	for _, readers := range group.FindAllStringSubmatch(string(page), -1) {
 		for _, m := range entry.FindAllStringSubmatch(readers[2], -1) {
 			all[m[1]] = variable{readers: strings.Split(readers[1], ", "), value: cmp.Or(m[2], "none")}
+		}
+		for _, m := range renamed.FindAllStringSubmatch(readers[2], -1) {
+			all[m[2]] = all[m[1]]
 		}
 	}
 	require.Greater(t, len(all), 20)

@@ -57,11 +57,11 @@ func Revocation(body string) (Wish, Locale) {
 
 func wishOf(body, own string) (Wish, Locale) {
 	parts, text := partsOf(body)
-	score := reading.Revocation.Score(own)
 	wish, locale := byRules(parts, text)
-	if wish == Clear || wish == Unclear && score > surelyAnother {
+	if wish != NoWish { // also in a language of which the model has no texts
 		return wish, locale
 	}
+	score := reading.Revocation.Score(own)
 	if signed(body, text) {
 		return Unclear, English
 	}
@@ -81,7 +81,6 @@ const (
 	likeARevocation   = 0
 	surelyARevocation = 3  // whatever the rules say of a "don't stop" in it: "I'll block you if you don't stop"
 	surelyOrdinary    = -1 // for words that may revoke
-	surelyAnother     = -3 // for words that mostly do: "my ex won't leave me alone"
 )
 
 // rules are the patterns of one language over folded words. They are regular expressions, so that they take linear time for every message.
