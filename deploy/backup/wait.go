@@ -50,7 +50,8 @@ func (w *work) readBack(ctx context.Context) error {
 			said = waits
 		}
 		if err := rest(ctx, w.Poll); err != nil {
-			return fmt.Errorf("%s: are the services running, with the search for missed texts (INBOUND_SWEEP_INTERVAL)? Then settle again: %w", waits, err)
+			return fmt.Errorf("%s: are the services running, with the search for missed texts (INBOUND_SWEEP_INTERVAL)? Then settle again: %w",
+				waits, err)
 		}
 	}
 	heard, err := w.onboarding.Restores().HeardSince(ctx, w.restore.BeganAt)
