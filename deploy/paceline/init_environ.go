@@ -45,7 +45,7 @@ func (c *initCommand) settings(
 			"MESSAGING_DATABASE_MIGRATE_URL":  database("messaging", "messaging"),
 		}},
 		{"Twilio's account and the sender of every text. Texts to other countries are refused.", vendor},
-		{"The organisation that has this sender. It cannot move to another cell (paceline org move).", map[string]string{
+		{"The organisation of this sender. It cannot move to another cell (paceline org move).", map[string]string{
 			"DEFAULT_ORG_ID": firstOrganisation,
 		}},
 		{"Who rings the alarms: the database. With an account of QStash: qstash, and its variables.", map[string]string{"ALARMS": "postgres"}},

@@ -164,8 +164,8 @@ func (f field) load(environ map[string]string) error {
 	return nil
 }
 
-// given is the value in the environment, or in the file that the environment names for a secret. A variable with the tag was is read under
-// that older name where the new one is absent.
+// given returns the value in the environment, or in the file that the environment names for a secret. If the variable is absent and has the
+// tag "was", its older name is read.
 func (f field) given(environ map[string]string) (string, error) {
 	if old := f.tag.Tag.Get("was"); old != "" && strings.TrimSpace(environ[f.Name]) == "" {
 		return strings.TrimSpace(environ[f.prefix+old]), nil

@@ -45,7 +45,7 @@ func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	e.attrs = append(e.attrs, attrs...)
 }
 
-// Quiet has the line of a call that succeeds logged at Debug: one that comes every second without anybody having asked for anything.
+// Quiet logs this call at Debug if it succeeds. It is for calls that a loop makes every second.
 func Quiet(ctx context.Context) {
 	if e, ok := ctx.Value(eventKey{}).(*event); ok {
 		e.quiet.Store(true)

@@ -47,8 +47,8 @@ func pauseOf(ctx context.Context, db postgres.DB, orgID string) (*SchedulingPaus
 	return &p, nil
 }
 
-// sqlPauseScheduling leaves a pause that holds as it is, except that the first who asks for one of PauseAll has it: it is theirs to lift.
-// The update has the row returned.
+// sqlPauseScheduling leaves a pause that holds as it is, with one exception: a pause of PauseAll becomes that of the first operator who asks
+// for one, and then only operators lift it. The statement returns a row because it updates one.
 const sqlPauseScheduling = `
 insert into scheduling_pauses as z (org_id, reason, paused_at, paused_by) values (@org, @reason, @at, current_actor())
 on conflict (org_id) do update set paused_by = coalesce(z.paused_by, excluded.paused_by),
@@ -79,7 +79,7 @@ func (s *Store) PauseAll(ctx context.Context, reason string, at time.Time) error
 
 const sqlResumeAll = `with lifted as (delete from scheduling_pauses where reason = $1 and paused_by is null returning org_id)` + sqlLifted
 
-// ResumeAll lifts the pauses of PauseAll that nobody has asked for since.
+// ResumeAll lifts the pauses of PauseAll, unless an operator has asked for one since.
 func (s *Store) ResumeAll(ctx context.Context, reason string) error {
 	if _, err := s.pool.Exec(ctx, sqlResumeAll, reason, s.Paused); err != nil {
 		return fmt.Errorf("resume scheduling: %w", err)
