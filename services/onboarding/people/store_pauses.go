@@ -47,8 +47,8 @@ func pauseOf(ctx context.Context, db postgres.DB, orgID string) (*SchedulingPaus
 	return &p, nil
 }
 
-// sqlPauseScheduling leaves a pause that holds as it is, with one exception: a pause of PauseAll becomes that of the first operator who asks
-// for one, and then only operators lift it. The statement returns a row because it updates one.
+// sqlPauseScheduling leaves a pause that holds as it is, with one exception: a pause of PauseAll becomes that of the first operator who
+// asks for one, and then only operators lift it. The statement returns a row because it updates one.
 const sqlPauseScheduling = `
 insert into scheduling_pauses as z (org_id, reason, paused_at, paused_by) values (@org, @reason, @at, current_actor())
 on conflict (org_id) do update set paused_by = coalesce(z.paused_by, excluded.paused_by),
