@@ -128,8 +128,9 @@ from orgs o left join unnest(@orgs::uuid[], @names::text[], @nominals::timestamp
 where not exists (select from engagement_runs r
     where r.org_id = o.org_id and r.job = @job and r.period = coalesce(x.name, @name) and r.status <> 'running')`
 
-// RunMissing returns when the oldest period began that an organisation with people has not come to the end of, of those that ctx may see; the
-// zero time when there is none. The newest period is usual, or that of the organisation in own.
+// RunMissing returns when the oldest period began that an organisation with people has not come to the end of; the zero
+// time when there is none. It looks at the organisations that ctx may see. The newest period is usual, or that of the
+// organisation in own.
 func (s *Store) RunMissing(ctx context.Context, usual rules.Period, own map[string]rules.Period) (time.Time, error) {
 	orgs, names, nominals := []string{}, []string{}, []time.Time{}
 	for org, p := range own {
