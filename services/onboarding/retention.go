@@ -92,7 +92,7 @@ func Rules(kept Kept) []retention.Rule {
 			Kept: "it expires, within minutes, and another is completed",
 		},
 		{
-			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
+			Table: "inbound_sweeps", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
 			Kept: organisation,
 		},
 	}
