@@ -2,7 +2,6 @@ package reading
 
 import (
 	_ "embed"
-	"hash/fnv"
 	"math"
 	"strings"
 	"unicode"
@@ -42,15 +41,20 @@ func (m Model) Score(text string) float64 {
 const Unit = 16
 
 // Features returns the numbers of the weights that a text uses, each once: those of runs of two to five letters, of up to three words in a
-// row, of pairs with a word between, and of up to four kinds of words in a row.
+// row, of pairs with a word between, of up to four kinds of words in a row, and of two kinds at most seven words apart.
 func Features(text string) []uint32 {
-	f := finder{seen: map[uint32]bool{}}
 	normal := Normalise(text)
 	words := wordsOf(normal)
-	runes := []rune(" " + strings.Join(words, " ") + " ")
+	letters := " " + strings.Join(words, " ") + " "
+	f := finder{found: make([]uint32, 0, 8*len(letters))}
+	var starts []int // of the letters, and the end
+	for i := range letters {
+		starts = append(starts, i)
+	}
+	starts = append(starts, len(letters))
 	for n := 2; n <= 5; n++ {
-		for i := 0; i+n <= len(runes); i++ {
-			f.add('c', string(runes[i:i+n]))
+		for i := 0; i+n < len(starts); i++ {
+			f.add('c', letters[starts[i]:starts[i+n]])
 		}
 	}
 	words = append(append([]string{"^"}, words...), "$")
@@ -70,6 +74,13 @@ func Features(text string) []uint32 {
 			f.add('k', strings.Join(kinds[i:i+n], " "))
 		}
 	}
+	for i, kind := range kinds {
+		for _, other := range kinds[i+1 : min(i+8, len(kinds))] {
+			if isKind(kind) && isKind(other) {
+				f.add('p', kind+" "+other)
+			}
+		}
+	}
 	for _, r := range normal {
 		if strings.ContainsRune(signs, r) {
 			f.add('s', string(r))
@@ -78,6 +89,9 @@ func Features(text string) []uint32 {
 	f.add('n', string(rune('a'+min(len(words), 14))))
 	return f.found
 }
+
+// isKind reports whether a part of classed stands for kinds, which are capital letters.
+func isKind(part string) bool { return 'A' <= part[0] && part[0] <= 'Z' }
 
 // wordsOf returns the runs of letters of a normalised text, and 0 for each number. An apostrophe separates nothing.
 func wordsOf(normal string) (words []string) {
@@ -104,18 +118,19 @@ func wordsOf(normal string) (words []string) {
 const signs = "?🛑🚫⛔🔕📵🙅👎🖕✋❌😡🤬"
 
 type finder struct {
-	seen  map[uint32]bool
+	seen  [Buckets / 64]uint64 // a bit for each number
 	found []uint32
 }
 
 func (f *finder) add(kind byte, piece string) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte{kind}) // it returns no error
-	_, _ = h.Write([]byte(piece))
-	n := h.Sum32()
+	const offset, prime = 2166136261, 16777619 // of FNV-1a; hash/fnv copies each piece
+	n := (offset ^ uint32(kind)) * prime
+	for i := range len(piece) {
+		n = (n ^ uint32(piece[i])) * prime
+	}
 	n = (n ^ n>>16) % Buckets
-	if !f.seen[n] {
-		f.seen[n] = true
+	if f.seen[n/64]&(1<<(n%64)) == 0 {
+		f.seen[n/64] |= 1 << (n % 64)
 		f.found = append(f.found, n)
 	}
 }

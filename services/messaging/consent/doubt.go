@@ -3,6 +3,7 @@ package consent
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"paceline.internal/platform/reading/languages"
 )
@@ -73,14 +74,18 @@ func (r rules) notThey(body string) bool {
 	return name != nil && !notName.MatchString(name[1])
 }
 
+// spelled finds a stop word with spaces between its letters, and two words without one: "S T O P", "parepare".
+func spelled(text string) (Locale, bool) {
+	said := strings.Fields(strings.ReplaceAll(text, ",", " "))
+	found, locale := glued(said)
+	if !slices.ContainsFunc(said, func(word string) bool { return utf8.RuneCountInString(word) > 1 }) {
+		found, locale = keywords(strings.Join(said, ""))
+	}
+	return locale, slices.Contains(found, "stop")
+}
+
 // slip finds the stop words in a text of one word, or at the beginning of one, that is a letter off.
 func slip(said []string) (Locale, bool) {
-	if spelled, locale := keywords(strings.Join(said, "")); slices.Contains(spelled, "stop") { // "S T O P"
-		return locale, true
-	}
-	if spelled, locale := glued(said); slices.Contains(spelled, "stop") {
-		return locale, true
-	}
 	for len(said) > 1 && slices.Contains(together.Lines("polite-word"), said[0]) {
 		said = said[1:]
 	}

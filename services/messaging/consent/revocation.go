@@ -65,6 +65,9 @@ func wishOf(body, own string) (Wish, Locale) {
 	if signed(body, text) {
 		return Unclear, English
 	}
+	if locale, found := spelled(text); found {
+		return Unclear, locale
+	}
 	if locale, caught := doubtful(body, text); caught && score > surelyOrdinary {
 		return Unclear, locale
 	}
@@ -78,7 +81,7 @@ func wishOf(body, own string) (Wish, Locale) {
 
 // Bounds of reading.Revocation, chosen by models that were made without the texts that they then read.
 const (
-	likeARevocation   = 0
+	likeARevocation   = -0.25
 	surelyARevocation = 3  // whatever the rules say of a "don't stop" in it: "I'll block you if you don't stop"
 	surelyOrdinary    = -1 // for words that may revoke
 )

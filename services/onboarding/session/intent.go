@@ -20,7 +20,7 @@ const (
 
 // surelyRefused is the score above which a text that no rule knows is a refusal: chosen like the bounds of consent. Below it the
 // conversation goes on.
-const surelyRefused = -0.85
+const surelyRefused = -0.6
 
 // IntentOf reads a reply in any language at once. A message that consists of listed negatives, repeated or with thanks and please, pauses;
 // so does what reading.Refusal takes for one, and a reaction that is a no. "no problem" goes on.
