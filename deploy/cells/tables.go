@@ -60,7 +60,7 @@ func Onboarding() []Table {
 		{Name: "erasures"},
 		{Name: "webhook_jobs"},
 		{Name: "dead_letters"},
-		{Name: "inbound_audits"},
+		{Name: "inbound_sweeps"},
 		{Name: "conversation_sessions"},
 		{Name: "session_transitions", Of: ofSession, Shift: map[string]string{"id": "session_transitions.id"}},
 		{Name: "held_replies", Of: ofSession},

@@ -167,8 +167,8 @@ func (f field) load(environ map[string]string) error {
 // given returns the value in the environment, or in the file that the environment names for a secret. If the variable is absent and has the
 // tag "was", its older name is read.
 func (f field) given(environ map[string]string) (string, error) {
-	if old := f.tag.Tag.Get("was"); old != "" && strings.TrimSpace(environ[f.Name]) == "" {
-		return strings.TrimSpace(environ[f.prefix+old]), nil
+	if old := f.tag.Tag.Get("was"); old != "" && strings.TrimSpace(environ[f.Name]+environ[f.Name+FileSuffix]) == "" {
+		f.Name = f.prefix + old
 	}
 	value, path := strings.TrimSpace(environ[f.Name]), strings.TrimSpace(environ[f.Name+FileSuffix])
 	switch {

@@ -88,7 +88,8 @@ func (q *Queue) EnqueueMany(ctx context.Context, db postgres.DB, jobs []New) ([]
 	return stored, q.find(ctx, db, jobs, stored)
 }
 
-// enqueueClaimed is EnqueueMany that claims jobs which have a lease. Whoever has brought one calls confirm once it is committed.
+// enqueueClaimed stores jobs like EnqueueMany and claims those that have a lease. The caller of each claimed job calls
+// confirm after the commit.
 func (q *Queue) enqueueClaimed(ctx context.Context, jobs []New) ([]Enqueued, error) {
 	args, err := q.enqueueArgs(jobs, "")
 	if err != nil {

@@ -105,9 +105,10 @@ func (i *Intake) next() []*arrival {
 	return batch
 }
 
-// together reports whether two jobs may be stored by one statement.
+// together reports whether two jobs may be stored by one statement. Its scope is that of the first: under row security a claim does not
+// use the index of subjects.
 func together(a, b *arrival) bool {
-	return a.job.OrgID == b.job.OrgID || postgres.Across(a.ctx) && postgres.Across(b.ctx)
+	return postgres.Across(a.ctx) == postgres.Across(b.ctx) && (postgres.Across(a.ctx) || a.job.OrgID == b.job.OrgID)
 }
 
 // store answers all callers of the batch. A job that is refused does not spoil the others: then each half is tried by itself.

@@ -84,8 +84,21 @@ func Refused(text string) bool {
 	return slices.ContainsFunc(refusals.Read(text), isRefusal) || slices.ContainsFunc(refusals.Read(shortened(text)), isRefusal)
 }
 
-// shortened writes each letter of a row of the same ones once: "nooope".
+// shortened writes a letter once that stands three times or more in a row, as in "nooope". Two may be how the word is spelt: "noon".
 func shortened(text string) string {
-	row := []rune(Normalise(text))
-	return string(slices.Compact(row))
+	row := []rune(strings.ToLower(text))
+	short := make([]rune, 0, len(row))
+	for i := 0; i < len(row); {
+		next := i
+		for next < len(row) && row[next] == row[i] {
+			next++
+		}
+		if next-i >= 3 {
+			short = append(short, row[i])
+		} else {
+			short = append(short, row[i:next]...)
+		}
+		i = next
+	}
+	return string(short)
 }

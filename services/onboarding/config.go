@@ -55,8 +55,8 @@ type Config struct {
 	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
 	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm an unexecuted step gets another; doubles each time"`
 	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"most alarms of a step that bring nothing before its session is parked; outages of messaging do not count"`
-	// InboundSweepInterval bounds how long an opt-out can go unheard if an outage has lost its webhook. 0.1.0 calls it an audit, and so do
-	// the tables: a rename would break a replica of the release before. Drop the tag was in the release after this one.
+	// InboundSweepInterval bounds how long an opt-out can go unheard if an outage has lost its webhook. 0.1.0 called it
+	// INBOUND_AUDIT_INTERVAL. Remove the tag "was" in the release after this one.
 	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never; was INBOUND_AUDIT_INTERVAL"`
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.

@@ -92,7 +92,7 @@ func Rules(kept Kept) []retention.Rule {
 			Kept: "it expires, within minutes",
 		},
 		{
-			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list",
+			Table: "inbound_sweeps", Holds: "up to when a sender's messages were compared with Twilio's list",
 			Kept: organisation,
 		},
 	}

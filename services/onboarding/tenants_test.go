@@ -46,7 +46,7 @@ with p as (
 ), z as (
     insert into scheduling_pauses (org_id, paused_at) values (@org, @at) on conflict do nothing
 ), w as (
-    insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at) on conflict do nothing
+    insert into inbound_sweeps (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at) on conflict do nothing
 ), m as (
     insert into household_members (profile_id, org_id, household_id, created_at) select id, @org, @org, @at from p
 ), l as (
@@ -179,7 +179,7 @@ func TestTenants(t *testing.T) {
 		AppendOnly: []string{"session_transitions", "engagement_state_transitions", "flow_versions", "flow_publications"},
 		Kept:       []string{"erasures", "organisations", "flow_versions", "flow_publications"},
 		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "profile_fields", "user_engagement_states", "engagement_state_transitions"},
-		Open:       []string{"organisations", "organisation_settings", "inbound_audits", "scheduling_pauses"},
+		Open:       []string{"organisations", "organisation_settings", "inbound_sweeps", "scheduling_pauses"},
 	})
 }
 

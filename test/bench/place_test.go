@@ -79,7 +79,8 @@ func (s *server) environ(tb testing.TB, databases map[string]string) map[string]
 	}, stack.Secrets{APIJWT: "a key of a measurement that signs no token"})
 	maps.DeleteFunc(environ, func(name, _ string) bool { _, key := (stack.Secrets{}).Keys()[name]; return key })
 	environ["SERVICE_AUTH_SECRET"] = "a secret of three processes that end with the measurement"
-	environ["INBOUND_SWEEP_INTERVAL"] = "0" // the stub of Twilio does not list messages
+	// The stub of Twilio does not list messages. The release before has the second name.
+	environ["INBOUND_SWEEP_INTERVAL"], environ["INBOUND_AUDIT_INTERVAL"] = "0", "0"
 	environ["KAPSO_WEBHOOK_SECRET"] = kapsoKey
 	for _, service := range stored() {
 		environ[strings.ToUpper(service)+"_DATABASE_URL"] = s.private.URL(databases[service], service)

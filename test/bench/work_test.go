@@ -23,7 +23,8 @@ import (
 // BenchmarkWork measures how many steps, replies, receipts and webhooks a second the product does. One operation of the
 // benchmark is a round of -steps pieces on fresh databases; figures are medians of the rounds. "of-first" is the rate relative
 // to the first number of -callers, "of-plain" and "cpu-of-plain" relate a step to the same work in plain SQL, which pgbench does
-// in the same round, "of-before", "cpu-of-before" and "p99-of-before" with -before to the release before.
+// in the same round. With -before, "of-before", "cpu-of-before", "services-of-before" and "p99-of-before" relate it to the release
+// before. "cpu-us" and "services-us" are the time of processors for a piece, of all and without Postgres.
 func BenchmarkWork(b *testing.B) {
 	s := newServer(b, false)
 	plain := s.newPlain(b)

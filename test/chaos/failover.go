@@ -229,7 +229,7 @@ func (c *cluster) roles(ctx context.Context) (first, second *member) {
 const sqlReadBack = `select coalesce(sum(sent), 0)::int from readbacks`
 
 // sqlRecalled is true when no text of a time that was lost is still to be delivered again.
-const sqlRecalled = `select not exists (select from inbound_audits where again_until is not null)`
+const sqlRecalled = `select not exists (select from inbound_sweeps where again_until is not null)`
 
 // recalled reports whether what people wrote has been found again, in a run in which it may be lost.
 func (s *site) recalled(ctx context.Context) (done bool) {

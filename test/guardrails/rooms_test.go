@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,7 +25,7 @@ var tablesOf = map[string]string{
 	"events":        "event_deliveries event_feed event_log_starts event_outbox event_subscriptions event_types events",
 	"flows":         "flow_count_changes flow_counts flow_drafts flow_publications flow_versions",
 	"goals":         "device_nodes devices goal_alarms goal_readings goal_transitions goals",
-	"inbound":       "delivery_reservations inbound_audits",
+	"inbound":       "delivery_reservations inbound_sweeps",
 	"organisations": "organisations",
 	"people":        "organisation_settings profile_fields profiles scheduling_pauses settings_versions",
 	"restores":      "restores",
@@ -77,7 +78,7 @@ var tableNamed = regexp.MustCompile(`(?i)\b(?:from|join|into|update)\s+(?:only\s
 func TestRoomsNameTheirTables(t *testing.T) {
 	t.Parallel()
 	dependOnTree(t)
-	owner := map[string]string{"audit": ""} // of platform/audit
+	owner := map[string]string{"audit": "", "alarm_jobs": "", "beats": "", "histories": ""} // of platform
 	for room, tables := range tablesOf {
 		for table := range strings.FieldsSeq(tables) {
 			owner[table] = room
@@ -85,6 +86,7 @@ func TestRoomsNameTheirTables(t *testing.T) {
 	}
 	found := map[string]map[string]bool{}
 	rooms := filepath.Join(root(t), "services", "onboarding")
+	require.Equal(t, tablesMade(t, filepath.Join(rooms, "schema", "migrations")), slices.Sorted(maps.Keys(owner)), "name each table's room in tablesOf")
 	require.NoError(t, filepath.WalkDir(rooms, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -120,4 +122,31 @@ func TestRoomsNameTheirTables(t *testing.T) {
 		delete(found, room)
 	}
 	require.Empty(t, found, "tables of other rooms: call a function of the room that has the table")
+}
+
+var tableMade = regexp.MustCompile(`(?im)^(create|drop|alter) table (?:if (?:not )?exists )?(\w+)(?: rename to (\w+))?`)
+
+// tablesMade returns the names of the tables that the migrations leave, sorted.
+func tablesMade(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.sql")) // sorted by number
+	require.NoError(t, err)
+	made := map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		up, _, _ := strings.Cut(string(content), "-- +goose Down")
+		for _, found := range tableMade.FindAllStringSubmatch(up, -1) {
+			switch does, name, to := strings.ToLower(found[1]), found[2], found[3]; {
+			case does == "create":
+				made[name] = true
+			case does == "drop":
+				delete(made, name)
+			case to != "":
+				delete(made, name)
+				made[to] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(made))
 }

@@ -43,7 +43,7 @@ var sanctioned = map[string]string{
 	"(*" + platform + "/postgres.Pool).watch":   "pings the database between calls, and no text waits for it",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for notifications is lost",
 	"(*" + platform + "/queue.Notifier).Run":    "notifies at most so often",
-	"(*" + platform + "/queue.Runner).Do":       "records what became of a job again, some milliseconds later, when Postgres did not take it",
+	"(*" + platform + "/queue.Runner).Do":       "records the end of a job again, some milliseconds later, when Postgres did not take it",
 	"(*" + platform + "/queue.Runner).Loop":     "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }
 

@@ -147,7 +147,7 @@ func TestStopBounds(t *testing.T) {
 	for path, want := range map[string]string{
 		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 8 s for the devices and the readers of events, 5 s for the last spans, and a second for each.",
 		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops port, " +
-			"30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper, the alarms, the inbound audit and the history of the database, 10 s for each of the two listeners, the counts of flows, " +
+			"30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper, the alarms, the inbound sweep and the history of the database, 10 s for each of the two listeners, the counts of flows, " +
 			"the two notifiers, the holds, the settings, the erasures, the organisations, the runs, the retention of alarms, of outreach and of deliveries, the sequencer and the readers of events, and of goals the relay, the sweeper, the devices and the offers, " +
 			"5 s for the last spans, and a second for each.",
 		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +

@@ -165,7 +165,7 @@ func (b *bundle) standing(t *testing.T, orgID string) map[string][]string {
 	all := map[string][]string{}
 	for _, db := range []*pgxpool.Pool{b.onboarding, b.messaging} {
 		for _, table := range tenantTables(t, db) {
-			if slices.Contains([]string{"sms_quarters", "event_outbox", "events", "inbound_audits", "audit", "engagement_runs"}, table) {
+			if slices.Contains([]string{"sms_quarters", "event_outbox", "events", "inbound_sweeps", "audit", "engagement_runs"}, table) {
 				continue
 			}
 			for of, row := range rowsOf(t, db, table) {

@@ -106,7 +106,7 @@ func TestAlertsFire(t *testing.T) {
 		{name: "TheFirstMissedStop", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 0x5 1x90`}, fires: 7, clears: 65},
 		{name: "AMissedStopOfYesterday", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 1x100`}, fires: never},
 		{
-			name: "TwiliosListCannotBeRead", alert: "InboundNotAudited", fires: 6, clears: 62,
+			name: "TwiliosListCannotBeRead", alert: "InboundSweepsFail", fires: 6, clears: 62,
 			series: []string{`paceline_inbound_sweeps_total{outcome="swept"} 5x60 5+1x60`, `paceline_inbound_sweeps_total{outcome="failed"} 0+1x60 60x60`},
 		},
 		{

@@ -21,13 +21,14 @@ const seedAge = 7 * 24 * time.Hour
 
 // Seed is data that throwaway servers begin with, in place of an empty database: made once, kept in DefaultDir, and unpacked by each.
 type Seed struct {
-	// Name tells it from others: it changes with all that Fill makes.
+	// Name identifies the data. Change it with everything that changes what Fill makes.
 	Name string
-	// Fill makes the data on a server that is empty. None leaves it so.
+	// Fill makes the data on an empty server. Without it the server stays empty.
 	Fill func(ctx context.Context, on *Server) error
 }
 
-// seedFile is the archive of a seed for these server programs, which read no others' data, in a folder that is ours alone.
+// seedFile returns the path of a seed's archive for these server programs, which read no others' data. Only its owner may
+// read the folder.
 func (c *Server) seedFile(name string) (string, error) {
 	folder := filepath.Join(DefaultDir(), "seeds")
 	for _, dir := range []string{DefaultDir(), folder} {
@@ -84,11 +85,14 @@ func (c *Server) fill(ctx context.Context, seed Seed) error {
 	case <-ctx.Done():
 		c.server.quit()
 		err = errors.Join(err, ctx.Err())
+	case <-time.After(fastTimeout): //nolint:forbidigo // the server keeps real time
+		c.server.quit()
+		err = errors.Join(err, errors.New("embedded postgres: the server did not stop after its seed was made"))
 	}
 	return err
 }
 
-// pack keeps the data folder of a stopped server as a seed, and removes seeds that nothing has begun with for long.
+// pack keeps the data folder of a stopped server as a seed, and removes seeds that no server used for seedAge.
 func (c *Server) pack(file string) (err error) {
 	kept, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
 	if err != nil {
@@ -96,7 +100,7 @@ func (c *Server) pack(file string) (err error) {
 	}
 	for _, old := range kept {
 		if stat, err := os.Stat(old); err == nil && time.Since(stat.ModTime()) > seedAge { //nolint:forbidigo // the age of a file
-			_ = os.Remove(old) // who reads it reads on
+			_ = os.Remove(old) // a server that is reading it can read on
 		}
 	}
 	to, err := os.CreateTemp(filepath.Dir(file), "*.new")

@@ -67,13 +67,16 @@ func stop() error {
 	return shared.stop(context.Background())
 }
 
-// seed is a server with the template of a service's migrations, or an empty one.
+// seedVersion is a part of a seed's name: raise it with every change of what template makes.
+const seedVersion = 1
+
+// seed returns the data of a server with the template of a service's migrations, or of an empty one.
 func seed(m postgres.Migrations) (embeddedpg.Seed, error) {
 	if m.Service == "" {
 		return embeddedpg.Seed{Name: "empty"}, nil
 	}
 	sum, err := content(m.FS)
-	return embeddedpg.Seed{Name: m.Service + " " + sum, Fill: func(ctx context.Context, on *embeddedpg.Server) error {
+	return embeddedpg.Seed{Name: fmt.Sprintf("%s %s %d", m.Service, sum, seedVersion), Fill: func(ctx context.Context, on *embeddedpg.Server) error {
 		s, err := connect(ctx, on.URL("postgres", "postgres"))
 		if err != nil {
 			return err

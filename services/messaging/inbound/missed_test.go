@@ -45,7 +45,7 @@ func (p *pool) ListInbound(_ context.Context, to string, _, _ time.Time, page st
 	return p.pages[to][1], "", nil
 }
 
-func TestInboundAudit(t *testing.T) {
+func TestInboundSweep(t *testing.T) {
 	t.Parallel()
 
 	t.Run("SaysWhichTextsAreNotRecorded", func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestMigrations(t *testing.T) {
 	}
 	all := []string{
 		"alarm_jobs", "api_keys", "audit", "beats", "conversation_sessions", "dead_letters", "delivery_reservations", "device_nodes", "devices", "engagement_actions", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
-		"erasures", "event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "flow_count_changes", "flow_counts", "flow_drafts", "flow_publications", "flow_run_people", "flow_runs", "flow_versions", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "histories", "household_members", "inbound_audits", "organisation_settings", "organisations", "profile_fields", "profiles", "restores", "saved_replies", "scheduling_pauses", "session_transitions", "settings_versions",
+		"erasures", "event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "flow_count_changes", "flow_counts", "flow_drafts", "flow_publications", "flow_run_people", "flow_runs", "flow_versions", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "histories", "household_members", "inbound_sweeps", "organisation_settings", "organisations", "profile_fields", "profiles", "restores", "saved_replies", "scheduling_pauses", "session_transitions", "settings_versions",
 		"step_alarms", "ticket_answers", "ticket_notes", "tickets", "user_engagement_states", "webhook_jobs",
 	}
 	m := schema.Migrations()

@@ -386,7 +386,7 @@ func TestExport(t *testing.T) {
 	const organisations, noPerson, events = "the organisation's", "no person", "a copy of what events has"
 	pgtest.CheckExport(t, schema.Migrations(), erasure.SQLExportProfile, map[string]string{
 		"erasures": "GET /v1/profiles/{id}/erasure", "event_outbox": events, "event_deliveries": events,
-		"flow_counts": "counts of sessions", "flow_count_changes": "the same, until they are added up", "delivery_reservations": "ids of deliveries, for minutes", "inbound_audits": organisations, "organisation_settings": organisations, "settings_versions": organisations,
+		"flow_counts": "counts of sessions", "flow_count_changes": "the same, until they are added up", "delivery_reservations": "ids of deliveries, for minutes", "inbound_sweeps": organisations, "organisation_settings": organisations, "settings_versions": organisations,
 		"scheduling_pauses": organisations, "engagement_runs": organisations, "event_subscriptions": organisations, "event_log_starts": organisations,
 		"flow_versions": organisations, "flow_runs": organisations, "flow_publications": organisations, "flow_drafts": organisations, "saved_replies": organisations,
 		"api_keys": organisations, "organisations": organisations, "alarm_jobs": "ids of a session or a goal, until a day after the alarm has rung",

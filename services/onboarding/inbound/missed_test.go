@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-func TestAuditFindsLateMessages(t *testing.T) {
+func TestSweepFindsLateMessages(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "MissedStopAppliesAtOnceAndIsReported", setup, func(t *testing.T, b *bundle) {
@@ -121,7 +121,7 @@ func TestAuditFindsLateMessages(t *testing.T) {
 		b.Sweep()
 		b.At(r.ID, session.AwaitingExplanationResponse, "")
 		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
-		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where again_until is null`), "once")
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where again_until is null`), "once")
 	})
 
 	onboardingtest.Subtest(t, "MessageOfAnEpisodeThatIsOverAnswersNothing", setup, func(t *testing.T, b *bundle) {
@@ -154,7 +154,7 @@ func TestAuditFindsLateMessages(t *testing.T) {
 	})
 }
 
-func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
+func TestSweepLeavesMessagesToTheirWebhook(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "MessagesThatCameAreLeftAlone", setup, func(t *testing.T, b *bundle) {
@@ -168,7 +168,7 @@ func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
 		require.Equal(t, before, b.Session(r.ID))
 		require.Equal(t, 1, b.Count(`select count(*) from webhook_jobs where event_type = 'twilio.message.received'`))
 		require.Zero(t, onboardingtest.Counted(t, metrics, "paceline_inbound_late_total", "", ""))
-		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where listed = 1 and found = 0`))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where listed = 1 and found = 0`))
 	})
 
 	onboardingtest.Subtest(t, "MessageWhoseOwnJobIsStillOpenIsLeftToIt", setup, func(t *testing.T, b *bundle) {
@@ -216,23 +216,23 @@ func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
 	})
 }
 
-func TestAuditMark(t *testing.T) {
+func TestSweepMark(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "SweepsOverlapAndTheMarkNeverPassesWhatWasNotStored", setup, func(t *testing.T, b *bundle) {
 		p, _ := b.Activated()
 		b.Sweep()
 		mark := func(at time.Time) int {
-			return b.Count(`select count(*) from inbound_audits where sender = $1 and swept_until = $2 and lease_token is null`, onboardingtest.Ours, at)
+			return b.Count(`select count(*) from inbound_sweeps where sender = $1 and swept_until = $2 and lease_token is null`, onboardingtest.Ours, at)
 		}
 		require.Equal(t, 1, mark(b.Clock.Now().Add(-time.Minute)))
 		swept := b.Clock.Now().Add(-time.Minute)
 		b.Clock.Advance(onboardingtest.SweepEvery)
 		// Twilio's list had not had it when its time was swept.
 		lagged := b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: onboardingtest.Ours, Body: "hi"}, swept.Add(-9*time.Minute))
-		auditor := b.Current().Inbound
+		sweeper := b.Current().Inbound
 		b.Messaging.SetDown(true)
-		_, err := auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
+		_, err := sweeper.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 		require.Error(t, err)
 		require.Equal(t, 0, b.Messaging.Recorded())
 		require.Equal(t, 1, mark(swept))
@@ -259,16 +259,16 @@ func TestAuditMark(t *testing.T) {
 			b.Unheard(p, "are you there?")
 		}
 		b.Clock.Advance(10 * time.Minute)
-		auditor := b.Current().Inbound
+		sweeper := b.Current().Inbound
 		var found []int
 		for more := true; more; {
 			var err error
-			more, err = auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
+			more, err = sweeper.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 			require.NoError(t, err)
 			found = append(found, b.Count(`select count(*) from webhook_jobs`))
 		}
 		require.Equal(t, []int{1, 2, 3, 4}, found)
-		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where found_total = 4 and swept_until = $1`, b.Clock.Now().Add(-time.Minute)))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where found_total = 4 and swept_until = $1`, b.Clock.Now().Add(-time.Minute)))
 	})
 
 	onboardingtest.Subtest(t, "OneProcessSweepsAtATime", setup, func(t *testing.T, b *bundle) {
@@ -278,9 +278,9 @@ func TestAuditMark(t *testing.T) {
 		b.Clock.Advance(2 * time.Minute)
 		var sweeps sync.WaitGroup
 		for range 8 {
-			auditor := b.Start(b.Healthy()).Inbound
+			sweeper := b.Start(b.Healthy()).Inbound
 			sweeps.Go(func() {
-				_, err := auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
+				_, err := sweeper.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 				require.NoError(t, err)
 			})
 		}
@@ -309,29 +309,29 @@ func TestAuditMark(t *testing.T) {
 		require.ErrorIs(t, b.Store.ReleaseSweep(t.Context(), slow), inbound.ErrSweepLost)
 		require.ErrorIs(t, b.Store.FinishSweep(t.Context(), slow, inbound.SweepEnd{SweptUntil: later, At: later, DueAt: later}), inbound.ErrSweepLost)
 		require.NoError(t, b.Store.FinishSweep(t.Context(), quick, inbound.SweepEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
-		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where swept_until = $1`, now.Add(-time.Hour)), "never back")
 	})
 
 	onboardingtest.Subtest(t, "OrganisationWithoutASenderHasNothingToSweep", setup, func(t *testing.T, b *bundle) {
-		auditor := b.Current().Inbound
-		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
-		more, err := auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
+		sweeper := b.Current().Inbound
+		sweeper.OrgID = "00000000-0000-7000-8000-000000000002"
+		more, err := sweeper.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 		require.NoError(t, err)
 		require.False(t, more)
-		require.Zero(t, b.Count(`select count(*) from inbound_audits`))
+		require.Zero(t, b.Count(`select count(*) from inbound_sweeps`))
 	})
 }
 
-// TestAuditSurvivesAnyMishap fails or ends the process at every call that a sweep makes, and sweeps again.
-func TestAuditSurvivesAnyMishap(t *testing.T) {
+// TestSweepSurvivesAnyMishap fails or ends the process at every call that a sweep makes, and sweeps again.
+func TestSweepSurvivesAnyMishap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
 	b := setup(t)
-	audited := func() int { return b.Count(`select coalesce(sum(found_total), 0) from inbound_audits`) }
+	total := func() int { return b.Count(`select coalesce(sum(found_total), 0) from inbound_sweeps`) }
 	b.EveryMishap(12, func(struck *onboardingtest.Ports) {
-		recorded, stops, found := b.Messaging.Recorded(), len(b.Log.Of(t, "onboarding.missed_stop")), audited()
+		recorded, stops, found := b.Messaging.Recorded(), len(b.Log.Of(t, "onboarding.missed_stop")), total()
 		ana, bea := b.Person(), b.Person()
 		first, second := b.Activate(ana), b.Activate(bea)
 		b.Clock.Advance(time.Second)
@@ -351,7 +351,7 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(ana))
 		require.Equal(t, 3, b.Messaging.Recorded()-recorded)
 		require.Greater(t, len(b.Log.Of(t, "onboarding.missed_stop")), stops)
-		require.LessOrEqual(t, audited()-found, 3)
-		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where lease_token is null`))
+		require.LessOrEqual(t, total()-found, 3)
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where lease_token is null`))
 	})
 }

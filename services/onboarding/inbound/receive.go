@@ -72,7 +72,7 @@ func (in *Service) keep(ctx context.Context, m Message) (queue.Enqueued, error) 
 	return in.Store.Enqueue(ctx, job)
 }
 
-// errUnrecorded is of a message that messaging was not asked to record.
+// errUnrecorded says that messaging was not asked to record the message.
 var errUnrecorded = errors.New("inbound: the message is not recorded")
 
 // answerInline has a message that is kept recorded, and answers it as far as the budget goes.

@@ -13,7 +13,7 @@ import (
 
 // sqlClaimSweep begins a sweep that is due and not leased; the first one of a sender makes its row.
 const sqlClaimSweep = `
-insert into inbound_audits as a (org_id, sender, swept_until, due_at, lease_token, lease_until)
+insert into inbound_sweeps as a (org_id, sender, swept_until, due_at, lease_token, lease_until)
 values (@org, @sender, @first, @now, @token, @lease_until)
 on conflict (org_id, sender) do update set lease_token = @token, lease_until = @lease_until
 where a.due_at <= @now and (a.lease_until is null or a.lease_until <= @now)
@@ -50,7 +50,7 @@ func (s *Store) ClaimSweep(
 
 // sqlSweepAgain takes sweeps that are under way away from their processes: they do not know what is lost.
 const sqlSweepAgain = `
-update inbound_audits
+update inbound_sweeps
 set swept_until = least(swept_until, @since), again_until = @now, due_at = least(due_at, @now), lease_token = null, lease_until = null`
 
 // SweepAgain has everything that was sent to us since a time delivered again, in the transaction that notes that the database went back. Of
@@ -62,8 +62,8 @@ func (s *Store) SweepAgain(ctx context.Context, tx pgx.Tx, since, now time.Time)
 
 // sqlSweptAgain leaves out former senders: nobody sweeps these any more, once another one of the organisation was.
 const sqlSweptAgain = `
-select count(*) from inbound_audits a where again_until is not null and not exists (
-	select from inbound_audits other where other.org_id = a.org_id and other.sender <> a.sender and other.swept_at > a.again_until
+select count(*) from inbound_sweeps a where again_until is not null and not exists (
+	select from inbound_sweeps other where other.org_id = a.org_id and other.sender <> a.sender and other.swept_at > a.again_until
 		and (a.swept_at is null or other.swept_at > a.swept_at))`
 
 // SweptAgain counts the senders for which the record is still to be delivered again.
@@ -75,7 +75,7 @@ func (s *Store) SweptAgain(ctx context.Context) (left int, err error) {
 }
 
 const sqlExtendSweep = `
-update inbound_audits set lease_until = @lease_until where org_id = @org and sender = @sender and lease_token = @token`
+update inbound_sweeps set lease_until = @lease_until where org_id = @org and sender = @sender and lease_token = @token`
 
 // ExtendSweep extends the lease of a sweep; ErrSweepLost when another process has taken it over.
 func (s *Store) ExtendSweep(ctx context.Context, sweep Sweep, leaseUntil time.Time) error {
@@ -84,7 +84,7 @@ func (s *Store) ExtendSweep(ctx context.Context, sweep Sweep, leaseUntil time.Ti
 
 // sqlFinishSweep moves the mark, never back.
 const sqlFinishSweep = `
-update inbound_audits
+update inbound_sweeps
 set swept_until = greatest(swept_until, @until), swept_at = @at, due_at = @due_at, listed = @listed, found = @found::integer,
     found_total = found_total + @found::integer,
     again_until = case when again_until > greatest(swept_until, @until) then again_until end, lease_token = null, lease_until = null
@@ -98,7 +98,7 @@ func (s *Store) FinishSweep(ctx context.Context, sweep Sweep, end SweepEnd) erro
 }
 
 const sqlReleaseSweep = `
-update inbound_audits set lease_token = null, lease_until = null where org_id = @org and sender = @sender and lease_token = @token`
+update inbound_sweeps set lease_token = null, lease_until = null where org_id = @org and sender = @sender and lease_token = @token`
 
 // ReleaseSweep breaks a sweep off: it is as due as it was; ErrSweepLost.
 func (s *Store) ReleaseSweep(ctx context.Context, sweep Sweep) error {

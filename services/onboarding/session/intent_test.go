@@ -90,6 +90,10 @@ func TestIntentOf(t *testing.T) {
 			},
 		},
 		{
+			name: "LettersThatStandTwiceAreSpelling", want: session.Advance,
+			messages: []string{"noon", "latter", "the latter"},
+		},
+		{
 			name: "WordsThatPhonesWriteTooAdvance", want: session.Advance,
 			messages: []string{
 				"is this an automated message?", "thank you for reaching out to me, I'm ready", "5 to \"mom\"", "Fwd: yes",

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Expand only: a release that knows none of this goes on working beside one that does. Nothing here reads or writes the rows that
+-- Expand only: a release that knows none of this goes on working while one that does runs. Nothing here reads or writes the rows that
 -- there are, so its locks are short; 0004 checks the constraints and builds the indexes while texts are sent.
 ALTER TABLE sms_messages
     -- What may be done about the row while its outcome is unknown.

@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What reads the whole table, beside the sends: each statement is its own transaction, so that no lock outlasts it. It may break
+-- What reads the whole table, while messages are sent: each statement is its own transaction, so that no lock outlasts it. It may break
 -- off anywhere and be run again; an index that was left half built is dropped first.
 ALTER TABLE sms_messages VALIDATE CONSTRAINT sms_messages_unknown_policy_check;
 ALTER TABLE sms_messages VALIDATE CONSTRAINT sms_messages_looks_check;

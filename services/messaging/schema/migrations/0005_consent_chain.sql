@@ -2,7 +2,7 @@
 
 -- The ledger becomes a chain per phone: each line has the hash of the one before it. The database writes it, in a trigger, so that
 -- every way to write a line is chained, also those of the release before; consent.Verify computes the same without it. Expand only:
--- nothing here reads or writes the rows that there are. Lines that are older than this keep no hash of their own, for nothing may
+-- nothing here reads or writes the rows that there are. Lines that are older than this keep no hash, for nothing may
 -- be changed in the ledger: what seals them is the hash of all of them, which 0006 keeps with the consent, or, if it has not come
 -- so far, the first new line.
 ALTER TABLE consent_events

@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What reads the whole tables, beside the sends. It may break off anywhere and be run again.
+-- What reads the whole tables, while messages are sent. It may break off anywhere and be run again.
 ALTER TABLE consent_events VALIDATE CONSTRAINT consent_events_source_check;
 ALTER TABLE consent_events VALIDATE CONSTRAINT consent_events_confirmation_check;
 ALTER TABLE sms_messages VALIDATE CONSTRAINT sms_messages_consent_effect_check;

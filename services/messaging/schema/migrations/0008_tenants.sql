@@ -32,7 +32,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO messaging
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO messaging_tenant, messaging_worker;
 REVOKE INSERT, UPDATE, DELETE ON goose_db_version FROM messaging_tenant, messaging_worker;
 
--- The organisation on whose behalf a statement runs; null when it is nobody's.
+-- The organisation for which a statement runs; null for none.
 CREATE FUNCTION current_org_id() RETURNS uuid LANGUAGE sql STABLE
     RETURN nullif(current_setting('app.current_org_id', true), '')::uuid;
 

@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- A first text whose caller says nothing of how the person agreed. Evidence is kept in words, which every release reads and hashes. Each
+-- A first text of a caller that does not say how the person agreed. Evidence is kept in words, which every release reads and hashes. Each
 -- statement is its own transaction; all of them may be run again.
 ALTER TABLE consent_events
     DROP CONSTRAINT IF EXISTS consent_events_source_check,

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Expand only: a release that knows none of this goes on working beside one that does. Nothing here reads or rewrites the rows.
+-- Expand only: a release that knows none of this goes on working while one that does runs. Nothing here reads or rewrites the rows.
 ALTER TABLE sms_messages
     -- When the attempt began that Twilio has. Null until they have it, when an older release wrote that down, and when it cannot be
     -- told which of several attempts it was: then it counts from created_at.

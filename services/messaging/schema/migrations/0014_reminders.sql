@@ -1,10 +1,10 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Expand only: a release that knows none of this goes on working beside one that does. Each statement is its own transaction; all of them
+-- Expand only: a release that knows none of this goes on working while one that does runs. Each statement is its own transaction; all of them
 -- may be run again.
 
--- What was said last about reminders of a number, beside its consent and narrower: while they are off, the claim of a send refuses the
+-- What was said last about reminders of a number, narrower than its consent: while they are off, the claim of a send refuses the
 -- purposes that are reminders. A missing row means that nothing was said. The row is the evidence: by whom, when, and in which message.
 CREATE TABLE IF NOT EXISTS reminder_preferences (
     org_id       uuid        NOT NULL,

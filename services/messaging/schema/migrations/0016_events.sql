@@ -17,7 +17,7 @@ CREATE TABLE event_outbox (
 ALTER TABLE event_outbox ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY worker ON event_outbox TO messaging_worker USING (true);
 
--- The types that onboarding asks for: none until it does, so that nothing piles up beside a release of it that does not.
+-- The types that onboarding asks for: none until it does, so that nothing piles up while its release does not.
 CREATE TABLE event_types (type text PRIMARY KEY);
 ALTER TABLE event_types ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY worker ON event_types TO messaging_worker USING (true);

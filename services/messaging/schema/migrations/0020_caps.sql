@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Expand only: a release that knows none of this goes on working beside one that does. Each statement is its own transaction; all of them
+-- Expand only: a release that knows none of this goes on working while one that does runs. Each statement is its own transaction; all of them
 -- may be run again.
 
 -- What was last sent to a phone, newest first: the claim of a send counts it. Beside the sends.

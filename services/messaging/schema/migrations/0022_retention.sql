@@ -1,6 +1,6 @@
 -- +goose NO TRANSACTION
 -- +goose Up
--- What ends, and by what it is found (docs/security-and-privacy.md). Expand only, beside the sends: each statement is its own transaction, and all of them may be
+-- What ends, and by what it is found (docs/security-and-privacy.md). Expand only, while messages are sent: each statement is its own transaction, and all of them may be
 -- run again. Every new index is of columns that a message on its way does not change.
 -- Messages with words, which are taken out when their time is over, and the records without them, which go when their own is.
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_with_words;
@@ -32,8 +32,8 @@ DROP POLICY IF EXISTS worker ON forgotten_ledgers;
 CREATE POLICY worker ON forgotten_ledgers TO messaging_worker USING (true);
 REVOKE UPDATE, DELETE ON forgotten_ledgers FROM messaging_tenant, messaging_worker;
 
--- What is append-only goes through these alone: evidence with its message, and a ledger as a whole. Only the owner of the tables passes, whose
--- rights the functions have, and only while it says what it does.
+-- What is append-only goes through these alone: evidence with its message, and a ledger as a whole. Only the owner of the tables passes: the
+-- functions have its rights, and only while they say what they do.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION refuse_all_but_ours() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -89,7 +89,7 @@ $$;
 CREATE OR REPLACE FUNCTION forget_ledger(of_org uuid, of_phone text, forgotten timestamptz) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    -- The last line decides, not the state beside it, which the caller could have written: an opt-out is never forgotten.
+    -- The last line decides, not the state in its row, which the caller could have written: an opt-out is never forgotten.
     IF EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone AND (c.state <> 'opted_in' OR c.carrier_blocks))
         OR (SELECT e.state FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) <> 'opted_in'
     THEN

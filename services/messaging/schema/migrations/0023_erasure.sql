@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Expand only: a release that knows none of this goes on working beside one that does. Each statement is its own transaction; all of them
+-- Expand only: a release that knows none of this goes on working while one that does runs. Each statement is its own transaction; all of them
 -- may be run again.
 
 -- Which rows a person has, whoever of the two ends they are: an erasure and an export read them all.
@@ -13,12 +13,12 @@ CREATE INDEX CONCURRENTLY sms_messages_by_person
 -- still tells of it from being somebody else's.
 ALTER TABLE sms_messages ADD COLUMN IF NOT EXISTS erased_at timestamptz;
 
--- One-time codes whose words are still there.
+-- One-time codes that still have their words.
 DROP INDEX CONCURRENTLY IF EXISTS sms_outbound_jobs_codes;
 CREATE INDEX CONCURRENTLY sms_outbound_jobs_codes ON sms_outbound_jobs (processed_at)
     WHERE event_type = 'otp' AND processed_at IS NOT NULL AND payload ->> 'body' <> '';
 
--- The STOP of people whose number is kept no more. key_id is of the key that made the pseudonym: under another key none would be found.
+-- The STOP of people: their number is not kept any more. key_id is of the key that made the pseudonym: under another key none would be found.
 CREATE TABLE IF NOT EXISTS suppressions (
     org_id     uuid        NOT NULL,
     pseudonym  text        NOT NULL CHECK (pseudonym <> ''),
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS erased_profiles (
     PRIMARY KEY (org_id, profile_id)
 );
 
--- What is left of the ledger of an erased person. Its hashes would tell the number to whoever tries them all beside the times and the
+-- What is left of the ledger of an erased person. Its hashes would tell the number to whoever tries them all with the times and the
 -- messages, so they are in lines alone: of each line time, state, source, hashes, its digest and that of its actor, encrypted under
 -- PSEUDONYM_KEY (AES-256-GCM), which holds the other columns too.
 CREATE TABLE IF NOT EXISTS erased_ledgers (
@@ -72,7 +72,7 @@ $$;
 -- What is left is evidence too.
 REVOKE UPDATE, DELETE ON erased_ledgers FROM messaging_tenant, messaging_worker;
 
--- erase_person takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept.
+-- erase_person takes a person's words and number out of everything but the ledger, and deletes the ledger; the caller has kept its links.
 -- It runs under the lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_person(of_org uuid, of_phone text, of_profile uuid, alias text, erased timestamptz)

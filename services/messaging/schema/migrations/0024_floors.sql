@@ -1,11 +1,11 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What the login that serves may take away or choose (docs/security-and-privacy.md). Expand only: a release that knows none of this goes on working beside
--- one that does. Each statement is its own transaction; all of them may be run again.
+-- What the login that serves may take away or choose (docs/security-and-privacy.md). Expand only: a release that knows none of this goes on working while
+-- one that does runs. Each statement is its own transaction; all of them may be run again.
 
 -- The number of a line is the database's: it says which line came first. The columns are all but those that triggers and
--- defaults fill: the chain, and whose call it was. A column that comes later has to be granted too.
+-- defaults fill: the chain, and who called. A column that comes later has to be granted too.
 -- One block, so that the service can write at every moment.
 -- +goose StatementBegin
 DO $$
@@ -109,7 +109,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     year_ago timestamptz := now() - interval '365 days';
 BEGIN
-    -- The last line decides, not the state beside it, which the caller could have written: an opt-out is never forgotten.
+    -- The last line decides, not the state in its row, which the caller could have written: an opt-out is never forgotten.
     IF EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone AND (c.state <> 'opted_in' OR c.carrier_blocks))
         OR (SELECT e.state FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) <> 'opted_in'
         OR EXISTS (SELECT FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone AND e.at > year_ago)
@@ -161,9 +161,9 @@ CREATE INDEX CONCURRENTLY sms_receipts_unmatched_whatsapp ON sms_receipts (whats
     WHERE message_id IS NULL AND twilio_sid LIKE 'wamid.%';
 
 -- erase_person as 0023 has it, but for these indexes, for receipts of messages that are none of ours, and for what it demands of its caller. It
--- takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept. It runs under the
+-- takes a person's words and number out of everything but the ledger, and deletes the ledger; the caller has kept its links. It runs under the
 -- lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before. Each of these, others, has
--- a pseudonym of its own in aliases: what was sent to it goes on counting for its caps.
+-- a pseudonym in aliases: what was sent to it goes on counting for its caps.
 DROP FUNCTION IF EXISTS erase_person(uuid, text, uuid, text, timestamptz);
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_person(
@@ -204,7 +204,7 @@ BEGIN
     -- WhatsApp's ids hold the number, in base64.
     UPDATE sms_receipts SET raw = '{}', twilio_sid = CASE WHEN twilio_sid LIKE 'wamid.%' THEN 'erased:' || id ELSE twilio_sid END
     WHERE message_id = ANY (theirs) AND (raw <> '{}' OR twilio_sid LIKE 'wamid.%');
-    -- Receipts of messages that are none of ours name no organisation: they are emptied whosever they were.
+    -- Receipts of messages that are none of ours name no organisation: they are emptied of every organisation.
     UPDATE sms_receipts SET raw = '{}' WHERE message_id IS NULL AND (raw ->> 'To' = of_phone OR raw ->> 'From' = of_phone);
     UPDATE sms_receipts SET raw = '{}', twilio_sid = 'erased:' || id
     WHERE message_id IS NULL AND twilio_sid LIKE 'wamid.%' AND whatsapp_account(twilio_sid) = ANY (accounts);
@@ -296,7 +296,7 @@ $$;
 CREATE OR REPLACE FUNCTION forget_ledger(of_org uuid, of_phone text, forgotten timestamptz) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    -- The last line decides, not the state beside it, which the caller could have written: an opt-out is never forgotten.
+    -- The last line decides, not the state in its row, which the caller could have written: an opt-out is never forgotten.
     IF EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone AND (c.state <> 'opted_in' OR c.carrier_blocks))
         OR (SELECT e.state FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) <> 'opted_in'
     THEN

@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Words of the person that may be an opt-out hold them until an operator has judged them, beside a hold of an operator and whatever its
+-- Words of the person that may be an opt-out hold them until an operator has judged them, as well as a hold of an operator and whatever its
 -- version is. The last such message, and when it was recorded; null when there are none. A row that only words have made has version 0,
 -- which every version of an operator's hold comes after. A release that knows nothing of this reads such a row as no hold. Each statement is
 -- its own transaction; all of them may be run again.

@@ -28,7 +28,7 @@ CREATE CONSTRAINT TRIGGER consents_change_as_their_line AFTER UPDATE ON consents
     EXECUTE FUNCTION consent_is_its_last_line();
 
 -- A START of the person ends the suppression of their number: the line of it is in the same transaction, before. The number is not known here,
--- so it cannot be told whose line it is; but there is no way without a line, which stays. The setting only says where to look.
+-- so nobody can tell to whom the line belongs; but there is no way without a line, which stays. The setting only says where to look.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION opt_in_was_said() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

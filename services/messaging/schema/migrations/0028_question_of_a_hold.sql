@@ -1,8 +1,8 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- A person who is held by their own words is asked once whether the texts are to stop: the message whose reply is the question of the
--- hold in force, and the messages that answered one with YES. A release that knows nothing of this sends the question like any reply
+-- A person who is held by their own words is asked once whether the texts are to stop: the message that the question of the
+-- hold in force replied to, and the messages that answered one with YES. A release that knows nothing of this sends the question like any reply
 -- and reads the answer as an ordinary message. Each statement is its own transaction; all of them may be run again.
 ALTER TABLE holds ADD COLUMN IF NOT EXISTS asked_id uuid;
 ALTER TABLE sms_messages ADD COLUMN IF NOT EXISTS lifts_hold boolean;

@@ -2,7 +2,7 @@
 
 -- How the messages of a quarter of an hour ended, for the overview over a day, a week and a month. A loop counts them from the indexes by
 -- time (0022), so a send writes no row more. Quarters, because each zone is a whole number of them from UTC. Expand only: a release that
--- knows none of this goes on working beside one that does.
+-- knows none of this goes on working while one that does runs.
 CREATE TABLE sms_quarters (
     org_id    uuid        NOT NULL,
     quarter   timestamptz NOT NULL CHECK (date_bin('15 minutes', quarter, '2000-01-01 00:00:00Z') = quarter), -- when it begins

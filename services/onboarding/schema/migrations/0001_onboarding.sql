@@ -116,7 +116,7 @@ create index webhook_jobs_leased on webhook_jobs (lease_until) where status = 'p
 create index webhook_jobs_unfinished_by_subject on webhook_jobs (org_id, subject, id) where status in ('pending', 'processing');
 
 -- Replies that came while nothing may be answered. The text stays in the job that brought it; the last reply that still
--- answers something is routed later, as a job of its own.
+-- answers something is routed later, as another job.
 create table held_replies (
     job_id      uuid        primary key references webhook_jobs (id),
     session_id  uuid        not null references conversation_sessions (id),

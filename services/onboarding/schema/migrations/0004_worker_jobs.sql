@@ -1,5 +1,5 @@
 -- +goose Up
--- What platform/worker knows of a job beyond what the release before did, which goes on working beside it. Nothing here reads the
+-- What platform/worker knows of a job beyond what the release before did, which goes on working with it. Nothing here reads the
 -- rows that there are; 0005 does, while jobs run.
 alter table webhook_jobs
     -- How often in a row a lease ran out. A job that takes its workers down with it is given up, not begun for ever.

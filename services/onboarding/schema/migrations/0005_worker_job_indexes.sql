@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What reads the whole table, beside the jobs that run: each statement is its own transaction, so that no lock outlasts it. It may
+-- What reads the whole table, while jobs run: each statement is its own transaction, so that no lock outlasts it. It may
 -- break off anywhere and be run again; an index that was left half built is dropped first.
 alter table webhook_jobs validate constraint webhook_jobs_status_check;
 alter table webhook_jobs validate constraint webhook_jobs_processed_check;

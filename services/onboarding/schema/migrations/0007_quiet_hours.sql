@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS organisation_settings (
     CONSTRAINT organisation_settings_window CHECK (quiet_until <> quiet_from)
 );
 
--- An alarm may now be set for the opening of the window. The table is large: it is checked beside the steps, and not before them.
+-- An alarm may now be set for the opening of the window. The table is large: it is checked while steps run, not before them.
 ALTER TABLE step_alarms
     DROP CONSTRAINT IF EXISTS step_alarms_cause_check,
     ADD CONSTRAINT step_alarms_cause_check

@@ -32,7 +32,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO onboardin
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO onboarding_tenant, onboarding_worker;
 REVOKE INSERT, UPDATE, DELETE ON goose_db_version FROM onboarding_tenant, onboarding_worker;
 
--- The organisation on whose behalf a statement runs; null when it is nobody's.
+-- The organisation for which a statement runs; null for none.
 CREATE FUNCTION current_org_id() RETURNS uuid LANGUAGE sql STABLE
     RETURN nullif(current_setting('app.current_org_id', true), '')::uuid;
 
@@ -60,7 +60,7 @@ ALTER TABLE held_replies ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON held_replies TO onboarding_tenant USING (EXISTS (SELECT FROM conversation_sessions s WHERE s.id = session_id));
 CREATE POLICY worker ON held_replies TO onboarding_worker USING (true);
 
--- Reservations are of deliveries by QStash, whose organisation is not known yet.
+-- Reservations are of deliveries by QStash; their organisation is not known yet.
 ALTER TABLE delivery_reservations ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY worker ON delivery_reservations TO onboarding_worker USING (true);
 

@@ -3,7 +3,7 @@
 
 -- The sessions that wait for an operator: few among many, listed by organisation and counted for the metrics; and the
 -- dead letters that nobody has replayed.
--- Built beside the running service; an index that was left half built is dropped first.
+-- Built while the service runs; an index that was left half built is dropped first.
 drop index concurrently if exists conversation_sessions_parked;
 create index concurrently conversation_sessions_parked on conversation_sessions (org_id, id desc)
     where status in ('stuck', 'undeliverable');

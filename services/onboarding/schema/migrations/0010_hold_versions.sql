@@ -23,7 +23,7 @@ CREATE OR REPLACE TRIGGER profiles_hold_version BEFORE UPDATE OF hold ON profile
 -- Whoever is held already.
 UPDATE profiles SET hold_version = 1 WHERE hold AND hold_version = 0;
 
--- Built beside the running service; an index that was left half built is dropped first.
+-- Built while the service runs; an index that was left half built is dropped first.
 DROP INDEX CONCURRENTLY IF EXISTS profiles_untold;
 CREATE INDEX CONCURRENTLY profiles_untold ON profiles (id) WHERE hold_told <> hold_version;
 

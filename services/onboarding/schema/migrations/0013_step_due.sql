@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Expand only: nothing here reads or writes the rows that there are; 0014 does, beside the running service.
+-- Expand only: nothing here reads or writes the rows that there are; 0014 does, while the service runs.
 ALTER TABLE conversation_sessions
     -- From when the sweeper counts its grace for the step that is due: when its newest alarm rings, and later after one that it set
     -- itself. Of a session in its burst; on others it is left from before.

@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What reads whole tables, beside the steps: each statement is its own transaction, and all of them may be run again.
+-- What reads whole tables, while steps run: each statement is its own transaction, and all of them may be run again.
 ALTER TABLE step_alarms VALIDATE CONSTRAINT step_alarms_cause_check;
 
 DROP INDEX CONCURRENTLY IF EXISTS conversation_sessions_step_due;

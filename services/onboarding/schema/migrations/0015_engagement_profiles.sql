@@ -1,9 +1,9 @@
 -- +goose Up
 
--- Expand only: nothing here reads or rewrites the rows that there are; 0017 does, beside the running service. A release that knows none of this
+-- Expand only: nothing here reads or rewrites the rows that there are; 0017 does, while the service runs. A release that knows none of this
 -- goes on working: every new column of profiles has a default or may be null, and no session of it sets the profile of a user's call.
 
--- On whose behalf a user's call runs; null in every other call. A tenant's policies go by it.
+-- The user for whom a call runs; null in every other call. A tenant's policies go by it.
 CREATE FUNCTION current_profile_id() RETURNS uuid LANGUAGE sql STABLE
     RETURN nullif(current_setting('app.current_profile_id', true), '')::uuid;
 

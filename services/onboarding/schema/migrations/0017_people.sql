@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What reads or locks the tables that are in use, beside the running service: each statement is its own transaction, and all of them may be run
+-- What reads or locks the tables that are in use, while the service runs: each statement is its own transaction, and all of them may be run
 -- again.
 ALTER TABLE profiles VALIDATE CONSTRAINT profiles_preferred_destination_check;
 ALTER TABLE profiles VALIDATE CONSTRAINT profiles_onboarding_tier_check;

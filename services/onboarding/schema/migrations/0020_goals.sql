@@ -26,7 +26,7 @@ CREATE INDEX devices_by_org ON devices (org_id, id DESC);
 CREATE INDEX devices_by_node ON devices (node_id) WHERE node_id IS NOT NULL;
 CREATE INDEX devices_deleted ON devices (deleted_at) WHERE deleted_at IS NOT NULL;
 
--- The processes that hold streams. One whose lease has expired holds none.
+-- The processes that hold streams. A process with an expired lease holds none.
 CREATE TABLE device_nodes (
     id          uuid        PRIMARY KEY,
     lease_until timestamptz NOT NULL,
@@ -133,7 +133,7 @@ CREATE TABLE goal_readings (
 CREATE INDEX goal_readings_by_age ON goal_readings (created_at);
 
 -- As 0016 has it: a person's call reads the person's own rows, and changes none itself; what their call does is done for their organisation,
--- after it was checked whose the goal is.
+-- after the goal's owner was checked.
 -- +goose StatementBegin
 DO $$
 DECLARE

@@ -1,7 +1,7 @@
 -- +goose Up
 
 -- What the host application is told (docs/adr/0038): services write into their event_outbox in the transaction that it tells of, a sequencer
--- moves what is committed to events and numbers it, and each subscription walks along events with a cursor of its own.
+-- moves what is committed to events and numbers it, and each subscription walks along events with its cursor.
 
 -- The types that are written at all. A release that knows more of them adds them; the sequencer takes out what is not kept and not
 -- subscribed to.

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Expand only: what lists people by their name and by where they stand. 0026 fills it in for who is there, beside the running service.
+-- Expand only: what lists people by their name and by where they stand. 0026 fills it in for who is there, while the service runs.
 
 -- How a first name is looked for: in small letters, of any language where the server has ICU.
 -- +goose StatementBegin
@@ -14,7 +14,7 @@ $$;
 -- +goose StatementEnd
 
 ALTER TABLE profiles
-    -- In a column of its own: row-level security lets no function of a row's column into an index.
+    -- In a separate column: row-level security lets no function of a row's column into an index.
     ADD COLUMN name_key  text    COLLATE "C" NOT NULL DEFAULT '',
     -- Whether they ever had a session.
     ADD COLUMN activated boolean NOT NULL DEFAULT false;
@@ -32,7 +32,7 @@ $$;
 -- +goose StatementEnd
 CREATE TRIGGER profiles_named BEFORE INSERT OR UPDATE OF first_name ON profiles FOR EACH ROW EXECUTE FUNCTION profile_is_named();
 
--- The person is locked before a session of theirs is stored, as a hold locks them, so this waits for nobody. It runs as its owner, whose plans
+-- The person is locked before a session of theirs is stored, as a hold locks them, so this waits for nobody. It runs as its owner: its plans
 -- do not depend on who calls; nothing is read in a row, for plans are kept from when the tables were empty.
 -- +goose StatementBegin
 CREATE FUNCTION sessions_are_opened() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$

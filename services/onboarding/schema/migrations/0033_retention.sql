@@ -1,6 +1,6 @@
 -- +goose NO TRANSACTION
 -- +goose Up
--- What ends, and by what it is found (docs/security-and-privacy.md). Expand only, beside the running service: each statement is its own transaction, and all of them
+-- What ends, and by what it is found (docs/security-and-privacy.md). Expand only, while the service runs: each statement is its own transaction, and all of them
 -- may be run again. Every new index is of columns that a step does not change.
 ALTER TABLE conversation_sessions
     ADD COLUMN IF NOT EXISTS ended_at            timestamptz, -- for good: stopped or closed

@@ -1,15 +1,15 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Expand only: a release that knows none of this goes on working beside one that does. Each statement is its own transaction; all of them
+-- Expand only: a release that knows none of this goes on working while one that does runs. Each statement is its own transaction; all of them
 -- may be run again.
 
--- A person whose data may not be erased, by an operator's word. Retention goes on.
+-- An operator may forbid to erase a person's data. Retention goes on.
 ALTER TABLE profiles
     ADD COLUMN IF NOT EXISTS legal_hold_at timestamptz,
     ADD COLUMN IF NOT EXISTS legal_hold_reason text NOT NULL DEFAULT '';
 
--- An erasure outlives the profile that it erases: it is what says that it was done.
+-- An erasure outlives the profile that it erases: it says that it was done.
 CREATE TABLE IF NOT EXISTS erasures (
     profile_id   uuid        PRIMARY KEY,
     org_id       uuid        NOT NULL,

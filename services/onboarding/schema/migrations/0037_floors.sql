@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What the login that serves may take away or choose (docs/security-and-privacy.md). Expand only: a release that knows none of this goes on working beside
--- one that does.
+-- What the login that serves may take away or choose (docs/security-and-privacy.md). Expand only: a release that knows none of this goes on working while
+-- one that does runs.
 
 -- The number of a line of a timeline is the database's: it says which came first. Whose call caused it the default of its column says. A column
 -- that comes later has to be granted too.

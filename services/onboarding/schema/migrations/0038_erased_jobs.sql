@@ -1,10 +1,10 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- Expand only, and beside the running service: each statement is its own transaction, and all of them may be run again. A release that knows
+-- Expand only, and while the service runs: each statement is its own transaction, and all of them may be run again. A release that knows
 -- none of this erases by the new function too.
 
--- names_in is what a job says of people: its ids, its numbers of 7 digits and more, and the accounts in ids of WhatsApp's, which are 'wamid.' and,
+-- names_in returns a job's words about people: its ids, its numbers of 7 digits and more, and the accounts in ids of WhatsApp's, which are 'wamid.' and,
 -- in base64, three bytes and a number. Of digits with marks or blanks between them it is each row of parts that has as many digits as a phone:
 -- where it begins and ends nothing says, as in 'room 2 1 (500) 555-0001 2nd floor'. So that no job fills the index it is the first 1000 of
 -- those, and nothing of more than 40 digits. Digits and blanks that are wider count as the usual ones, and so does +1 (0)500 as +1 500.
@@ -27,7 +27,7 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
--- names_of is how a number is named: with 00 or 011 ahead of it, and as WhatsApp has it, in Brazil without the 9 that mobile numbers have had
+-- names_of returns the forms of a number: with 00 or 011 ahead of it, and as WhatsApp has it, in Brazil without the 9 that mobile numbers have had
 -- since 2016, in Mexico with the 1 that they had until 2019.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION names_of(phone text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- WhatsApp leaves out the phone number of a person who has a user name, and names them by an id of its own. The last id that came together
+-- WhatsApp leaves out the phone number of a person who has a user name, and names them by its id. The last id that came together
 -- with the number of a person is theirs. Each statement may be run again.
 ALTER TABLE profiles
     ADD COLUMN IF NOT EXISTS whatsapp_user_id text;

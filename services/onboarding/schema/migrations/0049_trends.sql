@@ -1,8 +1,8 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- When a conversation was completed: its flow came to an end, or the host application goes on with it. Expand only, beside the running
--- service: each statement may be run again. Sessions that were completed before have no time, so the overview begins with the upgrade.
+-- When a conversation was completed: its flow came to an end, or the host application goes on with it. Expand only, while the
+-- service runs: each statement may be run again. Sessions that were completed before have no time, so the overview begins with the upgrade.
 ALTER TABLE conversation_sessions ADD COLUMN IF NOT EXISTS completed_at timestamptz;
 -- Whichever release completes the session. Every other step only pays for the condition.
 -- +goose StatementBegin

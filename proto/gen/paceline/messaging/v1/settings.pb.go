@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Sending is what an organisation has decided about how texts are sent for it. What it leaves out is as the environment of the deployment has it.
+// Sending has the decisions of an organisation about how texts are sent for it. The deployment's environment decides the rest.
 type Sending struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who texts: the confirmations and help texts begin with it. One line of at most 60 characters.

@@ -472,7 +472,7 @@ func (x *RunUnknown) GetPlaces() []int32 {
 	return nil
 }
 
-// RunPreview is what a run would do now. Who has opted out is as messaging told it last.
+// RunPreview counts the people that a run would start now. Who has opted out is as messaging told it last.
 type RunPreview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who would be started.
