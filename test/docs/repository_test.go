@@ -95,7 +95,7 @@ func TestDecisions(t *testing.T) {
 			require.Contains(t, text, "\n"+heading+"\n", name)
 		}
 	}
-	require.LessOrEqual(t, words, 5500, "shorten a record")
+	require.LessOrEqual(t, words, 4900, "shorten a record")
 }
 
 // TestChangelog checks that CHANGELOG.md has the form of Keep a Changelog.
