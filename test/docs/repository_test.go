@@ -98,6 +98,19 @@ func TestDecisions(t *testing.T) {
 	require.LessOrEqual(t, words, 4900, "shorten a record")
 }
 
+// mostWords bounds the documents together. A fact stands once, in the page of its reader.
+const mostWords = 42_000
+
+// TestSize counts the words of all documents, code and tables included.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	words := 0
+	for _, name := range documents(t) {
+		words += len(strings.Fields(read(t, name)))
+	}
+	require.LessOrEqual(t, words, mostWords, "shorten or merge a page")
+}
+
 // TestChangelog checks that CHANGELOG.md has the form of Keep a Changelog.
 func TestChangelog(t *testing.T) {
 	t.Parallel()
