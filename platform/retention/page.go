@@ -1,19 +1,27 @@
 package retention
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 )
 
-// Page returns the rules as a list of docs/security-and-privacy.md: a table, what it holds, and until when.
+// Page returns the rules as a list of docs/security-and-privacy.md: until when rows are kept, then the tables and what they hold.
 func Page(rules []Rule) string {
-	var b strings.Builder
+	var ends []string
+	tables := map[string][]string{}
 	for _, r := range rules {
-		setting := ""
+		end := strings.ReplaceAll(r.Kept, "{for}", "`"+r.Variable+"`")
 		if r.Setting != "" {
-			setting = " (`" + r.Setting + "_days`)"
+			end += " (`" + r.Setting + "_days`)"
 		}
-		fmt.Fprintf(&b, "- `%s`, %s: %s%s\n", r.Table, r.Holds, strings.ReplaceAll(r.Kept, "{for}", "`"+r.Variable+"`"), setting)
+		if !slices.Contains(ends, end) {
+			ends = append(ends, end)
+		}
+		tables[end] = append(tables[end], "`"+r.Table+"`: "+r.Holds)
+	}
+	var b strings.Builder
+	for _, end := range ends {
+		b.WriteString("- **" + end + "**: " + strings.Join(tables[end], "; ") + "\n")
 	}
 	return b.String()
 }

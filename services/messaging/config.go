@@ -40,7 +40,7 @@ type Config struct {
 	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"its secret"`
 	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
 	// SenderKeyset opens the credentials of the senders that are stored over /v1. Without it, and without stored senders, there is this one.
-	SenderKeyset config.Secret `env:"SENDER_KEYSET" help:"Tink keyset that seals the credentials of stored senders, in base64; messaging keyset prints one; keep it next to the backups"`
+	SenderKeyset config.Secret `env:"SENDER_KEYSET" help:"Tink keyset that seals the credentials of stored senders; messaging keyset prints one; keep it next to the backups"`
 	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
 	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER"`
 	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164"`
@@ -50,7 +50,7 @@ type Config struct {
 
 	Numbers phone.Policy
 	// ExtraPrefixes are process-wide; see phone.Allow.
-	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are newer than this release's numbering plans, such as +1861,+1436"`
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers newer than this release's numbering plans, such as +1861,+1436"`
 	Caps          send.Caps
 
 	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us. Those
@@ -67,15 +67,15 @@ type Config struct {
 	// SegmentsPerSecond is the rate at which Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster
 	// it queues. The outbound queue keeps to it; onboarding counts, and never waits.
 	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"rate of the whole sender: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
-	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up"`
-	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`
-	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a queued message and its idempotency key are kept after its end"`
+	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is read without a wake-up"`
+	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"keeps the audit log"`
+	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"keeps queued messages and their idempotency keys after their end"`
 
 	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which refuses a
 	// second one under its key, goes with the latter.
-	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of messages are kept"`
-	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
-	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long ledgers of consent and records of messages are kept after the last entry; an opt-out holds for ever"`
+	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"keeps the words of messages"`
+	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"keeps Twilio's reports, word for word"`
+	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"keeps ledgers of consent and records of messages, after the last entry; an opt-out for ever"`
 
 	// OutreachInterval bounds outreach in addition to the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"least time between two messages of an organisation's engagement"`

@@ -36,9 +36,8 @@ func retentionRules(kept kept) []retention.Rule {
 			},
 		},
 		{
-			Table: "consents", Holds: "whether a number may be texted; the ledger of consent, `consent_events`, is its evidence and goes with it",
-			Kept: "{for} after the last line of its ledger and the last message to the number, whole. One that is opted out stays: " +
-				"the opt-out holds for ever",
+			Table: "consents", Holds: "whether a number may be texted",
+			Kept:     "{for} after the last line of its ledger and the last message to the number; never while it is opted out",
 			Variable: "CONSENT_RETENTION", For: kept.Consent, Over: &retention.Over{
 				At: "updated_at", Of: "r.state = 'opted_in' and not r.carrier_blocks",
 				If: `not exists (select from consent_events e where e.org_id = r.org_id and e.phone = r.phone and e.at >= @before)
@@ -49,8 +48,8 @@ func retentionRules(kept kept) []retention.Rule {
 		},
 		{Table: "consent_events", Holds: "what a person said about consent, in their words, chained", Kept: "its `consents` row goes"},
 		{
-			Table: "sms_messages", Holds: "messages: that there was one, to whom, when, its status and its idempotency key",
-			Kept:     "{for} after it was begun or came, once its words are gone and no line of a ledger and no preference names it",
+			Table: "sms_messages", Holds: "records of messages: to whom, when, status, idempotency key",
+			Kept:     "{for} after it was begun or came, once its words are gone and no ledger or preference names it",
 			Variable: "CONSENT_RETENTION", For: kept.Consent, Over: &retention.Over{
 				At: "created_at", Of: "r.body = ''", Do: sqlForgetMessages,
 				If: sqlSettled + ` and not exists (select from consent_events e where e.message_id = r.id)
@@ -61,7 +60,7 @@ func retentionRules(kept kept) []retention.Rule {
 			Table: "sms_receipts", Holds: "what Twilio reported, word for word", Kept: "{for} after it came",
 			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at", Still: true},
 		},
-		{Table: "sms_looks", Holds: "what was looked up about a message in doubt, and what an operator said", Kept: "its message goes"},
+		{Table: "sms_looks", Holds: "what was looked up, and what an operator said, about a message in doubt", Kept: "its message goes"},
 		{
 			Table: "consent_replies", Holds: "our own replies about consent, with their words", Kept: "{for} after it was due, once it is settled",
 			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
@@ -70,24 +69,24 @@ func retentionRules(kept kept) []retention.Rule {
 		},
 		{Table: "reminder_preferences", Holds: "who wants no reminders", Kept: person},
 		{
-			Table: "suppressions", Holds: "that an erased person had opted out, or may have, under a pseudonym of the number",
+			Table: "suppressions", Holds: "that an erased person had opted out, under a pseudonym",
 			Kept: "the person texts START",
 		},
 		{Table: "erased_profiles", Holds: "which profiles are erased: ids", Kept: "never"},
 		{Table: "erased_ledgers", Holds: "what an erasure left of a ledger under a pseudonym, its lines encrypted", Kept: "never"},
-		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a ledger that was too old: hashes, no number, no words", Kept: "never"},
-		{Table: "ledger_anchors", Holds: "which anchors of the ledgers are outside: a hash and a count for each", Kept: "never"},
+		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a deleted ledger: hashes", Kept: "never"},
+		{Table: "ledger_anchors", Holds: "which anchors are outside: hashes and counts", Kept: "never"},
 		{Table: "holds", Holds: "whom nothing is sent to for now, and which message of theirs may be an opt-out", Kept: person},
 		{
 			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", For: kept.Outbound,
 		},
 		{
-			Table: "sms_counts", Holds: "how much was sent in an hour, by organisation or to a prefix: counts", Kept: "two days after its hour",
+			Table: "sms_counts", Holds: "how much was sent, by organisation or prefix: counts", Kept: "two days after its hour",
 			For: 48 * time.Hour, Over: &retention.Over{At: "hour"},
 		},
 		{
-			Table: "sms_quarters", Holds: "how the messages of a quarter of an hour ended, by organisation and country: counts",
+			Table: "sms_quarters", Holds: "how messages ended, by organisation and country: counts",
 			Kept: "35 days after its quarter", For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
 		},
 		{
@@ -95,7 +94,7 @@ func retentionRules(kept kept) []retention.Rule {
 			For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
 		},
 		{Table: "senders", Holds: "what organisations send from, with sealed credentials", Kept: "never; a deleted one has no credentials"},
-		{Table: "sender_rates", Holds: "how far a sender has used up its rate: one row for each", Kept: "never"},
+		{Table: "sender_rates", Holds: "how far a sender has used up its rate", Kept: "never"},
 		{
 			Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone",
 			Kept: "onboarding has it, within seconds; a week at the most",
@@ -113,14 +112,14 @@ func rulesOfTheService(kept kept) []retention.Rule {
 		},
 		{Table: "organisations", Holds: "which organisations may not send: a status", Kept: "never"},
 		{
-			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never: it is one row for each failover or restore",
+			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never",
 		},
 		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
 		{
 			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
-			Kept: "never: it is one row for each failover or restore",
+			Kept: "never",
 		},
-		{Table: "organisation_settings", Holds: "what an organisation has decided about sending", Kept: "until the organisation is erased"},
+		{Table: "organisation_settings", Holds: "what an organisation has decided about sending", Kept: "the organisation goes"},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }

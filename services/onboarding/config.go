@@ -30,18 +30,18 @@ type Config struct {
 	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
 	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of onboarding's database"`
 	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, if ONBOARDING_DATABASE_URL leads to a pooler"`
-	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"Postgres URL of the owner, on the server itself, for migrate alone; without it the login that serves owns the tables"`
+	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"Postgres URL of the owner, on the server itself, for migrate; without it the login that serves owns the tables"`
 	Timeouts      postgres.Timeouts
 	Connections   postgres.Connections
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
-	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps reservations of deliveries in this Redis instead of Postgres, such as rediss://user:password@host:port/0"`
+	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps reservations of deliveries instead of Postgres, such as rediss://user:password@host:port/0"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 
 	Numbers phone.Policy
 	// ActivationsPerDay keeps one who resets and activates in a loop from texting a person without end.
 	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"most sessions of a person begun within 24 hours"`
 
-	ActivationFlow string `env:"ACTIVATION_FLOW" help:"the published flow that an activation starts which names none; without it the deployment's own conversation"`
+	ActivationFlow string `env:"ACTIVATION_FLOW" help:"the published flow of an activation that names none; else the built-in conversation"`
 
 	// Alarms names the engine of the alarms. An alarm that another engine was given before a change rings all the same.
 	Alarms string `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash; postgres, which is onboarding's database; or qstash,postgres: the database while QStash does not"`
@@ -54,42 +54,42 @@ type Config struct {
 
 	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
 	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm an unexecuted step gets another; doubles each time"`
-	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms of a step may bring nothing before its session is parked; outages of messaging do not count"`
+	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"most alarms of a step that bring nothing before its session is parked; outages of messaging do not count"`
 	// InboundSweepInterval bounds how long an opt-out can go unheard if an outage has lost its webhook. 0.1.0 called it
 	// INBOUND_AUDIT_INTERVAL. Remove the tag "was" in the release after this one.
 	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never; was INBOUND_AUDIT_INTERVAL"`
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
-	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
+	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"keeps finished webhook jobs"`
 
 	// MessagesRetention is messaging's, too: it takes the words out of the inbox here.
-	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of messages are kept"`
+	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"keeps the words of messages"`
 
 	// TimelineRetention, AlarmsRetention and EngagementRetention are an organisation's where it has decided nothing itself.
-	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"how long a session's timeline is kept after its end"`
-	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long alarms of steps that are done and settled dead letters are kept"`
-	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"how long changes of a person's engagement, and results of runs, are kept"`
+	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"keeps a session's timeline after its end"`
+	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"keeps alarms of done steps, and settled dead letters"`
+	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"keeps changes of engagement, and results of runs"`
 
 	// ExtraPrefixes are process-wide; see phone.Allow.
-	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are newer than this release's numbering plans, such as +1861,+1436"`
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers newer than this release's numbering plans, such as +1861,+1436"`
 	// QStashMaxDelay is the longest delay that QStash's plan allows: 7 days on the free one, a year on a paid one.
 	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days free, a year paid; later ones wait in the database"`
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a running goal"`
 	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
 	Classifier     ClassifierConfig
 	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
-	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long an ended goal, with the person's words, and a deleted device are kept"`
+	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"keeps ended goals, with the person's words, and deleted devices"`
 
 	// OrganisationGrace is long enough to notice that the wrong organisation was ended.
 	OrganisationGrace time.Duration `env:"ORGANISATION_GRACE" envDefault:"720h" help:"how long after its end an organisation is erased; until then it can be resumed"`
 
 	// AuditRetention is more than a year, so that what is asked after a year can be answered.
-	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`
+	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"keeps the audit log"`
 
-	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept, three days at least for a subscription that has not had it; 0 until every subscription has it"`
+	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"keeps the log of events, three days at least for a subscription that has not had it; 0 until all have it"`
 	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"private networks, such as 10.0.0.0/8, that events may be posted to, also without TLS"`
 
-	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations begin and the queue sends, by each person's clock, such as 08:00-21:00; off is any hour. For organisations that decided nothing"`
+	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations begin and the queue sends, by each person's clock, such as 08:00-21:00, unless the organisation decided; off is any hour"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`

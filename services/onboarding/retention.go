@@ -43,19 +43,19 @@ func Rules(kept Kept) []retention.Rule {
 	const person = "the person is erased"
 	rules := []retention.Rule{
 		{Table: "profiles", Holds: "who a person is: phone, name, language, hold, preferences", Kept: person},
-		{Table: "profile_fields", Holds: "what flows have learnt of a person: their answers, and what the host application said", Kept: person},
+		{Table: "profile_fields", Holds: "what flows and the host application know of a person", Kept: person},
 		{Table: "household_members", Holds: "who lives together", Kept: person},
 		{Table: "user_engagement_states", Holds: "where a person stands in engagement", Kept: person},
 		{Table: "conversation_sessions", Holds: "where a conversation stands, and how it ended; no words", Kept: person},
 		{
 			Table: "session_transitions", Holds: "the timeline of a session: what happened when, by whom; no words",
-			Kept:     "{for} after the end of its session; one line stays, which says so. As long as the session goes on",
+			Kept:     "{for} after the end of its session; one line stays, which says so",
 			Variable: "TIMELINE_RETENTION", Setting: people.KeepsTimeline, For: kept.Timeline, Over: &retention.Over{
 				From: "conversation_sessions", At: "ended_at", Of: "r.ended_at is not null and r.timeline_deleted_at is null", Do: sqlForgetTimeline,
 			},
 		},
 		{
-			Table: "step_alarms", Holds: "when a step was due, and what QStash has of it",
+			Table: "step_alarms", Holds: "when a step was due",
 			Kept:     "{for} after it was set and due, once its session is past the step",
 			Variable: "ALARMS_RETENTION", Setting: people.KeepsAlarms, For: kept.Alarms, Over: &retention.Over{
 				At: "created_at", If: `r.due_at < @before and not exists (select from conversation_sessions s
@@ -63,12 +63,12 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{
-			Table: "alarm_jobs", Holds: "the alarms that the database rings, with ALARMS=postgres: ids and when they are due",
+			Table: "alarm_jobs", Holds: "the alarms that the database rings: ids",
 			Kept: "a day after its end",
 		},
 		{
 			Table: "dead_letters", Holds: "alarms that QStash gave up: ids and its last answer",
-			Kept:     "{for} after it came, once it was replayed or handled, or its session has ended; until then it waits for an operator",
+			Kept:     "{for} after it came, once it was replayed or handled, or its session has ended",
 			Variable: "ALARMS_RETENTION", For: kept.Alarms, Over: &retention.Over{
 				At: "created_at", If: `r.replayed_at < @before or r.handled_at < @before or r.session_id is null or exists (` + sqlSessionIsOver + `)`,
 			},
@@ -81,7 +81,7 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "held_replies", Holds: "which jobs hold what a person wrote during a burst",
-			Kept:     "{for} after it came, once its session has ended or gone on: the last one that still answered something was answered then",
+			Kept:     "{for} after it came, once its session has ended or gone on",
 			Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
 				At: "received_at", If: `exists (select from conversation_sessions s
                     where s.id = r.session_id and (s.ended_at is not null or r.turn < s.turn - s.detours))`,
@@ -89,10 +89,10 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "delivery_reservations", Holds: "which deliveries of QStash are being worked on",
-			Kept: "it expires, within minutes, and another is completed",
+			Kept: "it expires, within minutes",
 		},
 		{
-			Table: "inbound_sweeps", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
+			Table: "inbound_sweeps", Holds: "up to when a sender's messages were compared with Twilio's list",
 			Kept: organisation,
 		},
 	}
@@ -122,10 +122,10 @@ func Rules(kept Kept) []retention.Rule {
 func rulesOfDatabases() []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never: it is one row for each failover or restore",
+			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never",
 		},
 		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
-		{Table: "restores", Holds: "to which instants the databases were restored", Kept: "never: it is one row for each restore"},
+		{Table: "restores", Holds: "to which instants the databases were restored", Kept: "never"},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }
@@ -134,21 +134,21 @@ func rulesOfDatabases() []retention.Rule {
 func rulesOfTickets(kept Kept) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "tickets", Holds: "tickets: the beginning of what the person wrote last, and why a colleague opened it",
+			Table: "tickets", Holds: "words: the beginning of what the person wrote last, and why a colleague opened it",
 			Kept:     "{for} after they wrote; the words are taken out",
 			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
 				At: "last_text_at", Of: "r.last_text <> '' or r.reason = 'operator' and r.detail <> ''", Do: sqlTakeTicketWords,
 			},
 		},
 		{
-			Table: "tickets", Holds: "tickets: who waited for a person of the organisation, why, and who answered",
+			Table: "tickets", Holds: "who waited for a person of the organisation, why, and who answered",
 			Kept:     "{for} after it was closed",
 			Variable: "TIMELINE_RETENTION", Setting: people.KeepsTimeline, For: kept.Timeline, Over: &retention.Over{
 				At: "closed_at", Of: "r.closed_at is not null",
 			},
 		},
 		{
-			Table: "ticket_answers", Holds: "what operators answered by hand, and whether it went out",
+			Table: "ticket_answers", Holds: "what operators answered by hand",
 			Kept:     "{for} after it was written, once it is settled, or its ticket goes",
 			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.status <> 'sending'"},
 		},
@@ -162,9 +162,9 @@ func rulesOfTickets(kept Kept) []retention.Rule {
 // rulesOfOrganisations returns the rules of organisations and their keys.
 func rulesOfOrganisations() []retention.Rule {
 	return []retention.Rule{
-		{Table: "organisations", Holds: "the organisations: their name, status, and who changed it when and why", Kept: "never"},
+		{Table: "organisations", Holds: "name, status, and who changed it when and why", Kept: "never"},
 		{
-			Table: "api_keys", Holds: "keys of programs: a hash, what they are for, who made and revoked them, when they were last used",
+			Table: "api_keys", Holds: "API keys: a hash, who made and revoked them, their last use",
 			Kept: "30 days after it was revoked or has expired", For: apikeys.KeptFor, Over: &retention.Over{
 				At: "over_at", Of: "r.over_at is not null",
 			},
@@ -175,10 +175,10 @@ func rulesOfOrganisations() []retention.Rule {
 // rulesOfFlows returns the rules of published flows and their runs.
 func rulesOfFlows(kept Kept) []retention.Rule {
 	return []retention.Rule{
-		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
+		{Table: "flow_versions", Holds: "published flows and their texts", Kept: organisation},
 		{
 			Table: "flow_counts",
-			Holds: "how many sessions of a flow came to a step and what they did there, by the day on which they began: numbers",
+			Holds: "how many sessions came to a step of a flow, by day: numbers",
 			Kept:  "60 days, and while somebody stands there", For: flows.CountsFor, Over: &retention.Over{
 				At: "began_at", Of: "r.standing = 0",
 			},
@@ -187,13 +187,13 @@ func rulesOfFlows(kept Kept) []retention.Rule {
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
 		{Table: "flow_drafts", Holds: "texts of a flow that are being changed, and by whom", Kept: organisation},
 		{
-			Table: "flow_run_people", Holds: "for whom a run starts a flow, and who was left out and why: ids",
+			Table: "flow_run_people", Holds: "for whom a run starts a flow, or why not: ids",
 			Kept: "{for} after the end of the run", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
 				At: "due_at", If: `exists (select from flow_runs f where f.id = r.run_id and f.finished_at < @before)`,
 			},
 		},
 		{
-			Table: "flow_runs", Holds: "runs of flows for many people: the filter, how far they are, and how they ended",
+			Table: "flow_runs", Holds: "runs of flows: the filter, and how they ended",
 			Kept: "{for} after its end, once its people are deleted", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
 				At: "finished_at", Of: "r.finished_at is not null", If: `not exists (select from flow_run_people p where p.run_id = r.id)`,
 			},
