@@ -160,8 +160,8 @@ type View struct {
 	Mode    session.Mode
 	Step    session.StepID // that is due in it
 
-	// Decided has the rules of the person's organisation; nil for the deployment's, and where a later release has written what this one
-	// cannot read.
+	// Decided has the rules of the person's organisation; nil for the deployment's, of a candidate of a run, and where a later release has
+	// written what this one cannot read.
 	Decided *rules.Config
 
 	// Done are the transitions that the cause has made already, and Acted the action that it was; nil for none.

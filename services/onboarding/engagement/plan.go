@@ -9,29 +9,47 @@ import (
 
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
-// plan decides what a run does for a person. Everything is judged at its nominal instant.
-func (s *Service) plan(r Run, c Candidate, noSender bool, now time.Time) Planned {
+// terms has what a run judges all people of an organisation by, as it was read when the run's slice began.
+type terms struct {
+	rules    rules.Config
+	noSender bool
+}
+
+// terms returns what people of an organisation are judged by under these rules.
+func (s *Service) terms(ctx context.Context, orgID string, decided rules.Config) (terms, error) {
+	_, err := s.Carrier.Sender(ctx, orgID)
+	noSender := errors.Is(err, people.ErrNoSender)
+	if noSender {
+		err = nil
+	}
+	return terms{rules: decided, noSender: noSender}, err
+}
+
+// plan decides what a run does for a person. Everything is judged at its nominal instant, and by the rules that the slice began with: a
+// later release may have written others since, which this one cannot read.
+func plan(r Run, c Candidate, by terms, now time.Time) Planned {
 	v := c.View
 	if c.Unreadable != nil {
 		return Planned{}
 	}
 	able := v.candidate()
-	able.NoSender = noSender
+	able.NoSender = by.noSender
 	change := Change{View: v, Cause: "run:" + r.ID, At: now}
 	var skip rules.Skip
 	var key string
 	kind, params := rules.WeeklyReview, catalog.Params{}
 	if trigger := triggers[r.Stage]; trigger != "" {
-		m, err := s.rulesOf(v).Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: r.Period.Nominal, Now: change.At})
+		m, err := by.rules.Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: r.Period.Nominal, Now: change.At})
 		if err != nil {
 			return Planned{Skip: reasonOf(err)}
 		}
 		change.Moves, change.Events, kind = []rules.Move{m}, eventsOf(v, m), m.Queue
 		key = map[rules.MessageType]string{rules.Goodbye: catalog.Goodbye, rules.Reminder: catalog.Reminder}[kind]
 	} else {
-		review, why := s.rulesOf(v).WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
+		review, why := by.rules.WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
 		if why != "" {
 			return Planned{Skip: why}
 		}
@@ -79,7 +97,7 @@ func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from,
 		return Run{}, nil, err
 	}
 	r := Run{OrgID: orgID, Period: decided.Newest(job, now), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
-	noSender, err := s.withoutSender(ctx, orgID)
+	by, err := s.terms(ctx, orgID, decided)
 	if err != nil {
 		return Run{}, nil, err
 	}
@@ -96,7 +114,7 @@ func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from,
 			}
 			r.Cursor, r.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
 			for _, c := range found {
-				p := s.plan(r, c, noSender, now)
+				p := plan(r, c, by, now)
 				if p.Change == nil {
 					r.Counts.Skipped[p.Skip]++
 					continue

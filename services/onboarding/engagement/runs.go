@@ -11,7 +11,6 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/engagement/rules"
-	"paceline.internal/services/onboarding/people"
 )
 
 const (
@@ -225,7 +224,7 @@ func configHash(decided rules.Config) string {
 
 // run works on a run until it is done or its slice is over; then it is released.
 func (s *Service) run(ctx context.Context, r *Run, decided rules.Config, until time.Time) error {
-	noSender, err := s.withoutSender(ctx, r.OrgID)
+	by, err := s.terms(ctx, r.OrgID, decided)
 	if err != nil {
 		return err
 	}
@@ -238,7 +237,7 @@ func (s *Service) run(ctx context.Context, r *Run, decided rules.Config, until t
 		if began.After(until) {
 			return s.Store.ReleaseRun(ctx, *r)
 		}
-		found, err := s.Store.Candidates(ctx, *r, timesOf(*r, decided), runBatch)
+		found, err := s.Store.Candidates(ctx, *r, timesOf(*r, by.rules), runBatch)
 		if err != nil {
 			return err
 		}
@@ -249,7 +248,7 @@ func (s *Service) run(ctx context.Context, r *Run, decided rules.Config, until t
 			r.Cursor = Cursor{}
 			continue
 		}
-		if err := s.batch(ctx, r, found, noSender); err != nil {
+		if err := s.batch(ctx, r, found, by); err != nil {
 			return err
 		}
 		r.Counts.Worked += s.Now().Sub(began)
@@ -274,21 +273,13 @@ func (s *Service) next(ctx context.Context, r Run) (Stage, error) {
 	return "", nil
 }
 
-func (s *Service) withoutSender(ctx context.Context, orgID string) (bool, error) {
-	_, err := s.Carrier.Sender(ctx, orgID)
-	if errors.Is(err, people.ErrNoSender) {
-		return true, nil
-	}
-	return false, err
-}
-
 // batch decides on people and writes what was decided. A batch that cannot be written is halved, down to the person who is the reason.
-func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender bool) error {
+func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, by terms) error {
 	now := s.Now() // one for all: a goodbye is recognised by the instant at which it was decided
 	after, changes, queued := *r, []Change{}, false
 	after.Cursor, after.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
 	for _, c := range found {
-		p := s.plan(*r, c, noSender, now)
+		p := plan(*r, c, by, now)
 		switch {
 		case c.Unreadable != nil:
 			after.Counts.Failed++
@@ -315,10 +306,10 @@ func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender
 	case errors.Is(err, ErrRunLost) || ctx.Err() != nil || s.Transient(err):
 		return err
 	case len(found) > 1:
-		if err := s.batch(ctx, r, found[:len(found)/2], noSender); err != nil {
+		if err := s.batch(ctx, r, found[:len(found)/2], by); err != nil {
 			return err // the cursor must not pass those who were not written
 		}
-		return s.batch(ctx, r, found[len(found)/2:], noSender)
+		return s.batch(ctx, r, found[len(found)/2:], by)
 	}
 	s.Log.ErrorContext(ctx, "engagement.run_person_failed", "run_id", r.ID, "profile_id", found[0].View.ProfileID, "error", err)
 	after.Counts.Failed++

@@ -405,6 +405,18 @@ func TestPeriodsOfRuns(t *testing.T) {
 	})
 }
 
+// meanwhile does something before people are read for a run, whose rules are read then.
+type meanwhile struct {
+	onboardingtest.People
+
+	do func()
+}
+
+func (m meanwhile) Candidates(ctx context.Context, of engagement.Run, times engagement.RunTimes, limit int) ([]engagement.Candidate, error) {
+	m.do()
+	return m.People.Candidates(ctx, of, times, limit)
+}
+
 // TestRulesOfAnOrganisation is about two organisations in one deployment, one with its own rules.
 func TestRulesOfAnOrganisation(t *testing.T) {
 	t.Parallel()
@@ -442,6 +454,21 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, 1, answer.Tier)
+	})
+
+	onboardingtest.Subtest(t, "HoldForTheSliceThatReadThem", runsToday, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		decides(b, onboardingtest.OrgID, own)
+		b.OnDay(3, 11)
+		b.last(p, b.Clock.Now().Add(-4*onboardingtest.Day))
+		ports := b.Healthy()
+		service := engagement.New(engagement.Config{
+			Store:   meanwhile{onboardingtest.People{Ports: ports}, func() { decides(b, onboardingtest.OrgID, `{"version": "of a later release"}`) }},
+			Carrier: ports, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now,
+		})
+		_, err := service.WorkRuns(t.Context(), onboardingtest.OrgID, time.Minute)
+		require.NoError(t, err)
+		b.In(p, rules.GoodbyeSent)
 	})
 
 	onboardingtest.Subtest(t, "HoldForNoOther", runsToday, func(t *testing.T, b *bundle) {

@@ -214,7 +214,10 @@ where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity
 order by u.last_activity_at, u.profile_id limit @limit`,
 }
 
-var sqlPeopleOfRun = strings.NewReplacer("k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid").Replace(sqlPerson) +
+// sqlPeopleOfRun leaves out the rules of each person: the run has read them once.
+var sqlPeopleOfRun = strings.NewReplacer(
+	sqlOwnRules, "null::jsonb", "k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid",
+).Replace(sqlPerson) +
 	`p.id = any(@profiles::uuid[])`
 
 const sqlActed = `
