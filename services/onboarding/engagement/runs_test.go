@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 
 	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
@@ -509,6 +511,23 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		require.Equal(t, b.Clock.Now().Add(-time.Hour).UTC(), missing().UTC())
 		b.Works()
 		require.Zero(t, missing())
+	})
+
+	onboardingtest.Subtest(t, "AreNotLateForAPeriodBeforeTheNewestThatIsRecorded", setup, func(t *testing.T, b *bundle) {
+		reader := b.observed()
+		b.Known() // on a Friday at noon
+		b.Works()
+		b.Exec(`delete from engagement_runs where period not in ('2026-11-20', '2026-W47')`)
+		later := strings.NewReplacer(`"10:00"`, `"13:00"`, `"monday"`, `"sunday"`).Replace(own)
+		decides(b, onboardingtest.OrgID, later)
+		b.Works()
+		require.Equal(t, []string{"2026-11-20 completed"}, b.runsOf(rules.Daily), "there is nothing to run")
+		require.Equal(t, []string{"2026-W47 superseded"}, b.runsOf(rules.Weekly))
+		for _, job := range rules.Jobs() {
+			require.Zero(t, onboardingtest.Gauge(t, reader, "paceline_engagement_run_lag_seconds", attribute.String("job", string(job))), job)
+		}
+		b.Clock.Advance(2 * onboardingtest.Day)
+		require.InDelta(t, (23 * time.Hour).Seconds(), onboardingtest.Gauge(t, reader, "paceline_engagement_run_lag_seconds", attribute.String("job", "daily")), 0)
 	})
 }
 

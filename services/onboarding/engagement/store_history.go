@@ -126,11 +126,12 @@ const sqlRunMissing = organisations + `
 select min(coalesce(x.nominal, @nominal))
 from orgs o left join unnest(@orgs::uuid[], @names::text[], @nominals::timestamptz[]) x (org_id, name, nominal) on x.org_id = o.org_id
 where not exists (select from engagement_runs r
-    where r.org_id = o.org_id and r.job = @job and r.period = coalesce(x.name, @name) and r.status <> 'running')`
+    where r.org_id = o.org_id and r.job = @job and r.period >= coalesce(x.name, @name) and r.status <> 'running')`
 
 // RunMissing returns when the oldest period began that an organisation with people has not come to the end of; the zero
 // time when there is none. It looks at the organisations that ctx may see. The newest period is usual, or that of the
-// organisation in own.
+// organisation in own. A later one that has ended is enough, as for Calendar.Due: an organisation that moves its runs to a
+// later time of the day goes back to a period that nothing will run.
 func (s *Store) RunMissing(ctx context.Context, usual rules.Period, own map[string]rules.Period) (time.Time, error) {
 	orgs, names, nominals := []string{}, []string{}, []time.Time{}
 	for org, p := range own {
