@@ -487,8 +487,10 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		b.OnDay(16, 11)
 		_, err := b.Current().People.People.WorkRuns(t.Context(), onboardingtest.OrgID, time.Minute)
 		require.ErrorIs(t, err, rules.ErrConfig)
-		b.Reply(p, "hello")
 		b.In(p, rules.Active)
+		require.Zero(t, b.Count(`select count(*) from engagement_outreach where event_type <> 'welcome'`))
+		b.Reply(p, "hello")
+		require.Equal(t, b.Clock.Now().UTC(), b.In(p, rules.Active).Person.LastActivityAt.UTC(), "a text is followed all the same")
 	})
 
 	onboardingtest.Subtest(t, "AreLateByTheirOwnTime", runsToday, func(t *testing.T, b *bundle) {
