@@ -22,8 +22,8 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 	}
 	w.outreachNotifier = queue.NewNotifier(w.pool, engagement.ChannelOutreach, w.wakeOutreach, w.deps.Log)
 	return engagement.New(engagement.Config{
-		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachNotifier.Notify,
-		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
+		Store: w.store.Engagement(), Settings: w.store.People(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured,
+		Notify: w.outreachNotifier.Notify, Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
 	}), nil
 }
 

@@ -40,8 +40,8 @@ var othersTables = map[string]struct{ why, tables string }{
 		"organisation_settings profile_fields profiles tickets",
 	},
 	"engagement": {
-		"a run reads a page of people with their sessions, tickets and rules in one statement; its events are of its transaction",
-		"conversation_sessions event_outbox organisation_settings profiles tickets webhook_jobs",
+		"a run reads a page of people with their sessions and tickets in one statement; its events are of its transaction",
+		"conversation_sessions event_outbox profiles tickets webhook_jobs",
 	},
 	"erasure": {
 		"one transaction takes a person out of every table, and one snapshot exports them",

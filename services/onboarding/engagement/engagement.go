@@ -18,6 +18,7 @@ import (
 // Config configures a Service.
 type Config struct {
 	Store     store
+	Settings  settings
 	Carrier   carrier
 	Rules     rules.Config // of organisations that have decided nothing
 	Texts     catalog.Engagement
@@ -54,10 +55,16 @@ type views interface {
 	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
 	// PersonByID is Person of a profile; ErrNoPerson.
 	PersonByID(ctx context.Context, orgID, profileID, cause string) (View, error)
-	// Decided returns the rules that an organisation has decided; nil of none.
-	Decided(ctx context.Context, orgID string) (*rules.Config, error)
 	// ExpensesIn counts the expenses of a person in a category, from an instant until another.
 	ExpensesIn(ctx context.Context, v View, category string, from, until time.Time) (int, error)
+}
+
+// settings is what organisations have decided; people.Store implements it.
+type settings interface {
+	// EngagementRules returns the rules of an organisation; nil of none.
+	EngagementRules(ctx context.Context, orgID string) (*rules.Config, error)
+	// OwnEngagementRules returns the rules of the organisations that have decided any.
+	OwnEngagementRules(ctx context.Context) (map[string]rules.Config, error)
 }
 
 // carrier is messaging; messaging.Client implements it.
@@ -117,7 +124,7 @@ func (s *Service) rulesOf(v View) rules.Config {
 
 // rulesFor returns the rules of an organisation.
 func (s *Service) rulesFor(ctx context.Context, orgID string) (rules.Config, error) {
-	decided, err := s.Store.Decided(ctx, orgID)
+	decided, err := s.Settings.EngagementRules(ctx, orgID)
 	if err != nil || decided == nil {
 		return s.Rules, err
 	}

@@ -20,8 +20,6 @@ type gauges interface {
 	People(ctx context.Context) (map[rules.State]int, error)
 	// RunMissing returns when the oldest period began that an organisation with people has not come to the end of; the zero time for none.
 	RunMissing(ctx context.Context, usual rules.Period, own map[string]rules.Period) (time.Time, error)
-	// OwnRules returns the rules of the organisations that have decided any.
-	OwnRules(ctx context.Context) (map[string]rules.Config, error)
 }
 
 // Observe registers gauges of how people stand and how late the runs are, which are asked for at every collection under the values of ctx,
@@ -38,7 +36,7 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 		defer cancel()
 		now := s.Now() // the lag comes first: an alert watches it, and people take longer to count
-		decided, err := store.OwnRules(ctx)
+		decided, err := s.Settings.OwnEngagementRules(ctx)
 		if err != nil {
 			return err
 		}

@@ -465,8 +465,8 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		b.last(p, b.Clock.Now().Add(-4*onboardingtest.Day))
 		ports := b.Healthy()
 		service := engagement.New(engagement.Config{
-			Store:   meanwhile{onboardingtest.People{Ports: ports}, func() { decides(b, onboardingtest.OrgID, `{"version": "of a later release"}`) }},
-			Carrier: ports, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now,
+			Store:    meanwhile{onboardingtest.People{Ports: ports}, func() { decides(b, onboardingtest.OrgID, `{"version": "of a later release"}`) }},
+			Settings: b.Store.People(), Carrier: ports, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now,
 		})
 		_, err := service.WorkRuns(t.Context(), onboardingtest.OrgID, time.Minute)
 		require.NoError(t, err)
@@ -497,7 +497,7 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		decides(b, onboardingtest.OrgID, own)
 		service, store := b.Current().People.People, b.Store.Engagement()
 		missing := func() time.Time {
-			decided, err := store.OwnRules(t.Context())
+			decided, err := b.Store.People().OwnEngagementRules(t.Context())
 			require.NoError(t, err)
 			periods := map[string]rules.Period{}
 			for org, by := range decided {
@@ -566,7 +566,7 @@ func TestRunsOnAClockThatMoves(t *testing.T) {
 	moving := func(b *bundle) *engagement.Service {
 		p := b.Healthy()
 		return engagement.New(engagement.Config{
-			Store: onboardingtest.People{Ports: p}, Carrier: p, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Log: slog.New(slog.DiscardHandler),
+			Store: onboardingtest.People{Ports: p}, Settings: b.Store.People(), Carrier: p, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Log: slog.New(slog.DiscardHandler),
 			Transient: func(err error) bool { return errors.Is(err, onboardingtest.ErrMishap) },
 			Now:       func() time.Time { b.Clock.Advance(time.Microsecond); return b.Clock.Now() },
 		})

@@ -32,9 +32,6 @@ func NewStore(pool postgres.DB, hot *postgres.Combiner) *Store {
 	return &Store{pool: pool, hot: hot, outreach: outreachQueue(pool)}
 }
 
-// sqlOwnRules has the rules of a person's organisation, as they are stored.
-const sqlOwnRules = `(select e.engagement from organisation_settings e where e.org_id = p.org_id)`
-
 // sqlPerson is of a k, which has the org, the cause and the job. The goodbye of the person's episode is every row of the newest goodbye,
 // one for each phone that it goes to: never claimed is one that has no text yet, and ended one that is final and was not accepted. Without
 // a row it offered nothing.
@@ -55,7 +52,7 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUs
                and j.subject <> '' and j.id <> k.job) as open_job,
        coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
        array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = k.cause order by d.id) as done,
-       ` + sqlOwnRules + ` as decided,
+       ` + people.SQLEngagement + ` as decided,
        coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
 from profiles p
 left join household_members h on h.profile_id = p.id
@@ -155,6 +152,18 @@ func (s *Store) person(ctx context.Context, sql string, args postgres.Args) (Vie
 	}
 	orgID, _ := args["org"].(string)
 	return r.view(orgID)
+}
+
+// readDecided reads the rules of a person's organisation; nil of none. A text is answered also where a later release has written them.
+func readDecided(stored []byte) *rules.Config {
+	if stored == nil {
+		return nil
+	}
+	decided, err := rules.ParseConfig(stored)
+	if err != nil {
+		return nil
+	}
+	return &decided
 }
 
 func (r personRow) view(orgID string) (View, error) {

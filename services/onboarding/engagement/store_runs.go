@@ -13,6 +13,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // sqlOrganisations goes from one organisation to the next in the index, however many people each has.
@@ -216,7 +217,7 @@ order by u.last_activity_at, u.profile_id limit @limit`,
 
 // sqlPeopleOfRun leaves out the rules of each person: the run has read them once.
 var sqlPeopleOfRun = strings.NewReplacer(
-	sqlOwnRules, "null::jsonb", "k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid",
+	people.SQLEngagement, "null::jsonb", "k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid",
 ).Replace(sqlPerson) +
 	`p.id = any(@profiles::uuid[])`
 

@@ -175,7 +175,7 @@ type Running struct {
 func (b *Bundle) Start(p *Ports) *Running {
 	logger, now := slog.New(slog.NewJSONHandler(b.Log, nil)), b.Clock.Now
 	follows := engagement.New(engagement.Config{
-		Store: People{Ports: p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, ErrMishap) }, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Unknown: b.Flow.UnknownSends(), Log: logger, Now: now,
+		Store: People{Ports: p}, Settings: People{Ports: p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, ErrMishap) }, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Unknown: b.Flow.UnknownSends(), Log: logger, Now: now,
 	})
 	later := goals.NewService(goals.Config{
 		Store: goalRows{p.Stores.Goals(), p}, Outbox: p.Stores.Goals().Alarms(), QStash: p, Messages: p, Reach: 7 * Day, RunLease: time.Minute,

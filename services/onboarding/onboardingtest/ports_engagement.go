@@ -22,8 +22,12 @@ func (e People) PersonByID(ctx context.Context, org, id, cause string) (engageme
 	return read(e.Ports, "PersonByID", func() (engagement.View, error) { return e.Ports.Stores.Engagement().PersonByID(ctx, org, id, cause) })
 }
 
-func (e People) Decided(ctx context.Context, org string) (*rules.Config, error) {
-	return read(e.Ports, "Decided", func() (*rules.Config, error) { return e.Ports.Stores.Engagement().Decided(ctx, org) })
+func (e People) EngagementRules(ctx context.Context, org string) (*rules.Config, error) {
+	return read(e.Ports, "EngagementRules", func() (*rules.Config, error) { return e.Ports.Stores.EngagementRules(ctx, org) })
+}
+
+func (e People) OwnEngagementRules(ctx context.Context) (map[string]rules.Config, error) {
+	return e.Ports.Stores.OwnEngagementRules(ctx)
 }
 
 func (e People) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (int, error) {

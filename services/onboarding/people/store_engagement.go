@@ -1,0 +1,55 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// SQLEngagement has the rules of engagement that the organisation of a person, p, has decided, as they are stored; null for none.
+const SQLEngagement = `(select o.engagement from organisation_settings o where o.org_id = p.org_id)`
+
+const sqlEngagement = `select engagement from organisation_settings where org_id = $1 and engagement is not null`
+
+// EngagementRules returns the rules of engagement that an organisation has decided; nil of none. Rules that this release cannot read are an
+// error, so that nothing is sent by rules that the organisation has replaced.
+func (s *Store) EngagementRules(ctx context.Context, orgID string) (*rules.Config, error) {
+	var stored []byte
+	err := s.pool.QueryRow(ctx, sqlEngagement, orgID).Scan(&stored)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // the deployment's hold
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the rules of an organisation: %w", err)
+	}
+	decided, err := rules.ParseConfig(stored)
+	if err != nil {
+		return nil, fmt.Errorf("the rules of an organisation: %w", err)
+	}
+	return &decided, nil
+}
+
+// OwnEngagementRules returns the rules of engagement of the organisations that have decided any, of those that ctx may see. It leaves out
+// what it cannot read.
+func (s *Store) OwnEngagementRules(ctx context.Context) (map[string]rules.Config, error) {
+	rows, err := s.pool.Query(ctx, `select org_id::text, engagement from organisation_settings where engagement is not null`)
+	if err != nil {
+		return nil, fmt.Errorf("read the rules of organisations: %w", err)
+	}
+	own := map[string]rules.Config{}
+	var org string
+	var stored []byte
+	if _, err = pgx.ForEachRow(rows, []any{&org, &stored}, func() error {
+		if decided, err := rules.ParseConfig(stored); err == nil {
+			own[org] = decided
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read the rules of organisations: %w", err)
+	}
+	return own, nil
+}
