@@ -63,8 +63,8 @@ type views interface {
 type settings interface {
 	// EngagementRules returns the rules of an organisation; nil of none.
 	EngagementRules(ctx context.Context, orgID string) (*rules.Config, error)
-	// OwnEngagementRules returns the rules of the organisations that have decided any.
-	OwnEngagementRules(ctx context.Context) (map[string]rules.Config, error)
+	// EngagementCalendars returns when the runs of the organisations begin that have decided any rules.
+	EngagementCalendars(ctx context.Context) (map[string]rules.Calendar, error)
 }
 
 // carrier is messaging; messaging.Client implements it.

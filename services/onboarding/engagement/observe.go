@@ -36,7 +36,7 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 		defer cancel()
 		now := s.Now() // the lag comes first: an alert watches it, and people take longer to count
-		decided, err := s.Settings.OwnEngagementRules(ctx)
+		decided, err := s.Settings.EngagementCalendars(ctx)
 		if err != nil {
 			return err
 		}

@@ -26,8 +26,8 @@ func (e People) EngagementRules(ctx context.Context, org string) (*rules.Config,
 	return read(e.Ports, "EngagementRules", func() (*rules.Config, error) { return e.Ports.Stores.EngagementRules(ctx, org) })
 }
 
-func (e People) OwnEngagementRules(ctx context.Context) (map[string]rules.Config, error) {
-	return e.Ports.Stores.OwnEngagementRules(ctx)
+func (e People) EngagementCalendars(ctx context.Context) (map[string]rules.Calendar, error) {
+	return e.Ports.Stores.EngagementCalendars(ctx)
 }
 
 func (e People) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (int, error) {

@@ -33,23 +33,28 @@ func (s *Store) EngagementRules(ctx context.Context, orgID string) (*rules.Confi
 	return &decided, nil
 }
 
-// OwnEngagementRules returns the rules of engagement of the organisations that have decided any, of those that ctx may see. It leaves out
-// what it cannot read.
-func (s *Store) OwnEngagementRules(ctx context.Context) (map[string]rules.Config, error) {
-	rows, err := s.pool.Query(ctx, `select org_id::text, engagement from organisation_settings where engagement is not null`)
+const sqlCalendars = `
+select org_id::text, jsonb_build_object('daily_at', engagement -> 'daily_at', 'weekly_on', engagement -> 'weekly_on',
+    'weekly_at', engagement -> 'weekly_at')
+from organisation_settings where engagement is not null`
+
+// EngagementCalendars returns when the runs of the organisations begin that have decided their rules of engagement, of those that ctx may
+// see. It reads no more of the rules, because every collection of metrics asks for it, and leaves out what it cannot read.
+func (s *Store) EngagementCalendars(ctx context.Context) (map[string]rules.Calendar, error) {
+	rows, err := s.pool.Query(ctx, sqlCalendars)
 	if err != nil {
-		return nil, fmt.Errorf("read the rules of organisations: %w", err)
+		return nil, fmt.Errorf("read the calendars of organisations: %w", err)
 	}
-	own := map[string]rules.Config{}
+	own := map[string]rules.Calendar{}
 	var org string
 	var stored []byte
 	if _, err = pgx.ForEachRow(rows, []any{&org, &stored}, func() error {
-		if decided, err := rules.ParseConfig(stored); err == nil {
-			own[org] = decided
+		if calendar, err := rules.ParseCalendar(stored); err == nil {
+			own[org] = calendar
 		}
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("read the rules of organisations: %w", err)
+		return nil, fmt.Errorf("read the calendars of organisations: %w", err)
 	}
 	return own, nil
 }

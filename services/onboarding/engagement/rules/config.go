@@ -62,11 +62,7 @@ func ParseConfig(file []byte) (Config, error) {
 			GoodbyeTimeout: f.duration("goodbye_timeout_hours", time.Hour, 30*24),
 			RemindLater:    f.duration("remind_later_days", day, 365),
 		},
-		Calendar: Calendar{
-			DailyAt:  f.timeOfDay("daily_at"),
-			WeeklyOn: f.weekday("weekly_on"),
-			WeeklyAt: f.timeOfDay("weekly_at"),
-		},
+		Calendar:     f.calendar(),
 		WeeklyWindow: f.duration("weekly_window_days", day, 31),
 	}
 	if f.read("version", &c.Version, "a text") && c.Version == "" {
@@ -81,6 +77,16 @@ func ParseConfig(file []byte) (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
+}
+
+// ParseCalendar reads the calendar of an engagement file, whatever else the file has.
+func ParseCalendar(file []byte) (Calendar, error) {
+	f, err := fieldsOf(file)
+	if err != nil {
+		return Calendar{}, err
+	}
+	calendar := f.calendar()
+	return calendar, errors.Join(f.problems...)
 }
 
 // Actions are the actions that are known, in their order, each once.
@@ -137,6 +143,10 @@ func (f *fields) duration(name string, unit time.Duration, most int) time.Durati
 		f.problemf(name, "%d must be 1 to %d", n, most)
 	}
 	return time.Duration(min(max(n, 0), most)) * unit
+}
+
+func (f *fields) calendar() Calendar {
+	return Calendar{DailyAt: f.timeOfDay("daily_at"), WeeklyOn: f.weekday("weekly_on"), WeeklyAt: f.timeOfDay("weekly_at")}
 }
 
 func (f *fields) timeOfDay(name string) hours.TimeOfDay {

@@ -61,6 +61,16 @@ func TestAnEngagementFileNamesEveryProblemAtOnce(t *testing.T) {
 	}
 }
 
+func TestCalendarIsReadWithoutTheRest(t *testing.T) {
+	t.Parallel()
+	calendar, err := rules.ParseCalendar([]byte(`{"daily_at": "10:00", "weekly_on": "sunday", "weekly_at": "09:30", "colour": "red"}`))
+	require.NoError(t, err)
+	require.Equal(t, rules.Calendar{DailyAt: 600, WeeklyOn: time.Sunday, WeeklyAt: 570}, calendar)
+	_, err = rules.ParseCalendar([]byte(`{"daily_at": "10", "weekly_on": null}`))
+	require.ErrorIs(t, err, rules.ErrConfig)
+	require.Equal(t, 3, strings.Count(err.Error(), rules.ErrConfig.Error()), "%v", err)
+}
+
 func FuzzParseConfig(f *testing.F) {
 	for _, seed := range []string{good, "{}", "null", "", good + good, strings.Replace(good, "14", "1e2", 1), strings.Replace(good, `["a"]`, `null`, 1)} {
 		f.Add([]byte(seed))
