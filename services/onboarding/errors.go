@@ -152,6 +152,7 @@ var table = []struct {
 	{conversation.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
 	{people.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
 	{people.ErrHoldNotForwarded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{people.ErrLaterRules, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{people.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{dedup.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},

@@ -13,7 +13,9 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/people"
 )
 
 func TestAnswer(t *testing.T) {
@@ -28,6 +30,7 @@ func TestAnswer(t *testing.T) {
 		{name: "StandbyJustPromoted", err: &pgconn.PgError{Code: "25006"}, want: codes.Unavailable},
 		{name: "ConnectionRefused", err: &net.OpError{Op: "dial", Err: errors.New("refused")}, want: codes.Unavailable},
 		{name: "ConnectionCut", err: io.ErrUnexpectedEOF, want: codes.Unavailable},
+		{name: "RulesOfALaterRelease", err: fmt.Errorf("%w: %w", people.ErrLaterRules, rules.ErrConfig), want: codes.Unavailable},
 		{name: "BrokenStatement", err: &pgconn.PgError{Code: "42P01", Message: "relation does not exist"}, want: codes.Unknown},
 		{name: "AnythingElse", err: errors.New("a defect"), want: codes.Unknown},
 	} {

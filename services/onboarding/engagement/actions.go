@@ -49,7 +49,7 @@ const (
 // check reports every problem of a report at once, each naming the field and what is allowed.
 func (r *Report) check(decided rules.Config, now time.Time) error {
 	var problems []error
-	if r.Key == "" || !storable(r.Key, maxReportKey) {
+	if r.cause() == "" {
 		problems = append(problems, fmt.Errorf("idempotency_key must be 1 to %d characters", maxReportKey))
 	}
 	if len(r.Attributes) > maxAttributes {
@@ -75,6 +75,14 @@ func (r *Report) check(decided rules.Config, now time.Time) error {
 	return nil
 }
 
+// cause names what a report causes; empty when its key is none, which check refuses.
+func (r *Report) cause() string {
+	if r.Key == "" || !storable(r.Key, maxReportKey) {
+		return ""
+	}
+	return "action:" + r.Key
+}
+
 // composed are attributes with their letters composed, so that one category is not counted as two.
 func composed(attributes map[string]string) map[string]string {
 	all := make(map[string]string, len(attributes))
@@ -90,17 +98,10 @@ func storable(text string, most int) bool {
 }
 
 // Report counts an action of a person, once per key, and says what it did; duplicate says that it was counted before. It sends nothing,
-// and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNoPerson, ErrKeyReused, people.ErrConflict, and what
-// the store returns.
+// and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNoPerson, ErrKeyReused, people.ErrConflict,
+// people.ErrLaterRules, and what the store returns.
 func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate bool, err error) {
 	r.Attributes = composed(r.Attributes)
-	decided, err := s.rulesFor(ctx, r.OrgID)
-	if err != nil {
-		return Answer{}, false, err
-	}
-	if err := r.check(decided, s.Now()); err != nil {
-		return Answer{}, false, err
-	}
 	for range maxContention {
 		if a, duplicate, err = s.report(ctx, r); !errors.Is(err, people.ErrConflict) {
 			break
@@ -110,8 +111,14 @@ func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate boo
 }
 
 func (s *Service) report(ctx context.Context, r Report) (Answer, bool, error) {
-	cause := "action:" + r.Key
+	cause := r.cause()
 	v, err := s.Store.PersonByID(ctx, r.OrgID, r.ProfileID, cause)
+	if err == nil {
+		err = v.LaterRules
+	}
+	if err == nil {
+		err = r.check(s.rulesOf(v), s.Now())
+	}
 	switch {
 	case err != nil:
 		return Answer{}, false, err

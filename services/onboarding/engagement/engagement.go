@@ -61,7 +61,7 @@ type views interface {
 
 // settings is what organisations have decided; people.Store implements it.
 type settings interface {
-	// EngagementRules returns the rules of an organisation; nil of none.
+	// EngagementRules returns the rules of an organisation; nil of none. people.ErrLaterRules.
 	EngagementRules(ctx context.Context, orgID string) (*rules.Config, error)
 	// EngagementCalendars returns when the runs of the organisations begin that have decided any rules.
 	EngagementCalendars(ctx context.Context) (map[string]rules.Calendar, error)
@@ -167,9 +167,10 @@ type View struct {
 	Mode    session.Mode
 	Step    session.StepID // that is due in it
 
-	// Decided has the rules of the person's organisation; nil for the deployment's, of a candidate of a run, and where a later release has
-	// written what this one cannot read.
-	Decided *rules.Config
+	// Decided has the rules of the person's organisation; nil for the deployment's, of a candidate of a run, and where LaterRules tells that
+	// this release cannot read them. A text is answered all the same.
+	Decided    *rules.Config
+	LaterRules error
 
 	// Done are the transitions that the cause has made already, and Acted the action that it was; nil for none.
 	Done  []rules.Trigger

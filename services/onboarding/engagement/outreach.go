@@ -291,7 +291,7 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 
 func (s *Service) sent(ctx context.Context, d Due, messageID string, accepted time.Time) error {
 	decided, err := s.rulesFor(ctx, d.Job.OrgID)
-	if errors.Is(err, rules.ErrConfig) { // of a newer release; its replicas can read it
+	if errors.Is(err, people.ErrLaterRules) { // of a newer release; its replicas can read it
 		return &queue.Snooze{After: whileUnreadable, Cause: err}
 	}
 	if err != nil {

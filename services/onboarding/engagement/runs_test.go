@@ -13,10 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -492,6 +494,30 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		require.Zero(t, b.Count(`select count(*) from engagement_outreach where event_type <> 'welcome'`))
 		b.Reply(p, "hello")
 		require.Equal(t, b.Clock.Now().UTC(), b.In(p, rules.Active).Person.LastActivityAt.UTC(), "a text is followed all the same")
+	})
+
+	onboardingtest.Subtest(t, "OfALaterReleaseHaveTheCallerTryAgain", setup, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		decides(b, onboardingtest.OrgID, `{"version": "of a later release"}`)
+		b.refused(b.Did(p, "add_expense"), codes.Unavailable, "later release")
+		for _, dry := range []bool{false, true} {
+			_, err := b.Current().People.RunEngagement(asOperator(b), &onboardingv1.RunEngagementRequest{DryRun: dry})
+			refusal, known := rpc.ErrorFrom(onboarding.Answer(err))
+			require.True(t, known, "%v", err)
+			require.Equal(t, codes.Unavailable, refusal.Code)
+		}
+	})
+
+	onboardingtest.Subtest(t, "AreReadOnceForAReport", setup, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		decides(b, onboardingtest.OrgID, own)
+		ports := b.Healthy()
+		answer, _, err := b.Start(ports).People.People.Report(t.Context(), engagement.Report{
+			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Key: "1", Action: rules.Action{Name: "book_visit", OccurredAt: b.Clock.Now(), Source: rules.SourceWeb},
+		})
+		require.NoError(t, err)
+		require.Equal(t, 1, answer.Tier)
+		require.Equal(t, []string{"PersonByID", "Apply"}, ports.Calls)
 	})
 
 	late := func(b *bundle, reader *sdkmetric.ManualReader, job rules.Job) time.Duration {

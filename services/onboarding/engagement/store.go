@@ -154,18 +154,6 @@ func (s *Store) person(ctx context.Context, sql string, args postgres.Args) (Vie
 	return r.view(orgID)
 }
 
-// readDecided reads the rules of a person's organisation; nil of none. A text is answered also where a later release has written them.
-func readDecided(stored []byte) *rules.Config {
-	if stored == nil {
-		return nil
-	}
-	decided, err := rules.ParseConfig(stored)
-	if err != nil {
-		return nil
-	}
-	return &decided
-}
-
 func (r personRow) view(orgID string) (View, error) {
 	var newest rules.Metadata
 	if err := json.Unmarshal(r.NewestMetadata, &newest); err != nil {
@@ -182,6 +170,7 @@ func (r personRow) view(orgID string) (View, error) {
 			return View{}, fmt.Errorf("read the answer to an action: %w", err)
 		}
 	}
+	decided, laterRules := people.ReadEngagement(r.Decided)
 	zones := people.Zones(r.TimeZone, r.Phone, r.UsualZone)
 	zone := zones[0]
 	if r.TimeZone == "" && len(zones) > 1 { // days are counted by the organisation's clock
@@ -193,7 +182,7 @@ func (r personRow) view(orgID string) (View, error) {
 		RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
-		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted, Decided: readDecided(r.Decided),
+		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted, Decided: decided, LaterRules: laterRules,
 		Known: r.State != "", TransitionID: r.TransitionID,
 		Person: rules.Person{
 			State: rules.State(r.State), LastActivityAt: postgres.TimeOf(r.LastActivityAt), GoodbyeSentAt: postgres.TimeOf(r.GoodbyeSentAt),

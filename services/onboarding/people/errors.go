@@ -8,6 +8,8 @@ var (
 	ErrConflict = errors.New("conversation: the session has moved on")
 	// ErrUnavailable reports a dependency that cannot be reached. Nothing is wrong with what was asked.
 	ErrUnavailable = errors.New("conversation: messaging cannot be reached")
+	// ErrLaterRules reports rules of engagement that this release cannot read; the replicas of the one that wrote them can.
+	ErrLaterRules = errors.New("a later release has written the organisation's rules of engagement; try again")
 )
 
 // Refusals. Each says what to do instead.

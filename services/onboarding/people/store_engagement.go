@@ -15,8 +15,8 @@ const SQLEngagement = `(select o.engagement from organisation_settings o where o
 
 const sqlEngagement = `select engagement from organisation_settings where org_id = $1 and engagement is not null`
 
-// EngagementRules returns the rules of engagement that an organisation has decided; nil of none. Rules that this release cannot read are an
-// error, so that nothing is sent by rules that the organisation has replaced.
+// EngagementRules returns the rules of engagement that an organisation has decided; nil of none. Rules that this release cannot read
+// are ErrLaterRules, so that nothing is sent by rules that the organisation has replaced.
 func (s *Store) EngagementRules(ctx context.Context, orgID string) (*rules.Config, error) {
 	var stored []byte
 	err := s.pool.QueryRow(ctx, sqlEngagement, orgID).Scan(&stored)
@@ -26,9 +26,17 @@ func (s *Store) EngagementRules(ctx context.Context, orgID string) (*rules.Confi
 	if err != nil {
 		return nil, fmt.Errorf("read the rules of an organisation: %w", err)
 	}
+	return ReadEngagement(stored)
+}
+
+// ReadEngagement reads stored rules of engagement; nil of none. ErrLaterRules.
+func ReadEngagement(stored []byte) (*rules.Config, error) {
+	if stored == nil {
+		return nil, nil //nolint:nilnil // the deployment's hold
+	}
 	decided, err := rules.ParseConfig(stored)
 	if err != nil {
-		return nil, fmt.Errorf("the rules of an organisation: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrLaterRules, err)
 	}
 	return &decided, nil
 }
