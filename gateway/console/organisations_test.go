@@ -1,6 +1,8 @@
 package console
 
 import (
+	"html"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -107,6 +110,20 @@ func TestSendingIsDecidedByTheForm(t *testing.T) {
 	form.Set("phone_hour", "20")
 	require.Contains(t, b.said(root+"/settings", form), "a cap is messages:segments")
 	require.Len(t, s.asked["UpdateSettings"], 2)
+}
+
+func TestRulesThatCannotBeShownFailThePage(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	decided := &onboardingv1.Settings{Engagement: &structpb.Struct{Fields: map[string]*structpb.Value{"inactivity_days": structpb.NewNumberValue(3)}}}
+	s.says("GetSettings", &onboardingv1.GetSettingsResponse{Settings: decided})
+	code, page := b.page(root + "/settings")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, html.UnescapeString(page), "{\n  \"inactivity_days\": 3\n}</textarea>")
+	decided.Engagement.Fields["inactivity_days"] = structpb.NewNumberValue(math.NaN())
+	code, page = b.page(root + "/settings")
+	require.Equal(t, http.StatusInternalServerError, code)
+	require.NotContains(t, page, "<form", "an empty field would reset them")
 }
 
 // asksSettings is the settings page of an organisation, with a form as the page has it.

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -63,16 +64,19 @@ func (p settingsPage) Prices() string {
 	return lines(all)
 }
 
-// Rules returns the rules of engagement, as a file has them; empty where the deployment's hold.
-func (p settingsPage) Rules() string {
+// Rules returns the rules of engagement, as a file has them; empty where the deployment's hold. Rules that cannot be shown fail the page: an
+// empty field, once saved, goes back to the deployment's.
+func (p settingsPage) Rules() (string, error) {
 	if p.GetEngagement() == nil {
-		return ""
+		return "", nil
 	}
-	text, err := json.MarshalIndent(p.GetEngagement().AsMap(), "", "  ")
+	file, err := protojson.Marshal(p.GetEngagement())
 	if err != nil {
-		return ""
+		return "", err
 	}
-	return string(text)
+	var text bytes.Buffer
+	err = json.Indent(&text, file, "", "  ")
+	return text.String(), err
 }
 
 // AsOf names the settings that are shown: those of another operator's change are others.
