@@ -1,8 +1,10 @@
 package people
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -168,7 +170,7 @@ func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
 	return own, nil
 }
 
-// mostEngagement bounds the rules of engagement of an organisation, in bytes.
+// mostEngagement bounds the rules of engagement of an organisation, in bytes without white space.
 const mostEngagement = 16 << 10
 
 // readEngagement checks the rules of engagement as an engagement file is checked; nil of none, {} of those of the deployment.
@@ -176,10 +178,15 @@ func readEngagement(in *structpb.Struct) ([]byte, error) {
 	if in == nil {
 		return nil, nil
 	}
-	file, err := protojson.Marshal(in)
+	written, err := protojson.Marshal(in)
 	if err != nil || len(in.GetFields()) == 0 {
 		return []byte("{}"), err
 	}
+	var compact bytes.Buffer // the white space of protojson differs from build to build
+	if err := json.Compact(&compact, written); err != nil {
+		return nil, err
+	}
+	file := compact.Bytes()
 	if len(file) > mostEngagement {
 		return nil, request.Invalid("settings.engagement must have at most %d bytes", mostEngagement)
 	}

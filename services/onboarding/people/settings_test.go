@@ -103,7 +103,13 @@ func TestSettings(t *testing.T) {
 		got, err = b.decide(func(*onboardingv1.UpdateSettingsRequest) {})
 		require.NoError(t, err)
 		require.NotNil(t, got.GetEngagement(), "what is left out stays")
-		file["uncounted_actions"] = []any{strings.Repeat("a", 17<<10)}
+		file["version"] = ""
+		compact, err := json.Marshal(file)
+		require.NoError(t, err)
+		file["version"] = strings.Repeat("v", 16<<10-len(compact))
+		_, err = engagement(file)
+		require.NoError(t, err, "the white space of protojson, of some builds, does not count")
+		file["version"] = strings.Repeat("v", 16<<10-len(compact)+1)
 		_, err = engagement(file)
 		require.ErrorContains(t, err, "at most 16384 bytes")
 		got, err = engagement(map[string]any{})
