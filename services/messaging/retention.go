@@ -117,7 +117,7 @@ func rulesOfTheService(kept kept) []retention.Rule {
 		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
 		{
 			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
-			Kept: "never",
+			Kept: "never; that of a start after a stop goes with the next one",
 		},
 		{Table: "organisation_settings", Holds: "what an organisation has decided about sending", Kept: "the organisation goes"},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},

@@ -12,13 +12,13 @@ import (
 // firstBeat bounds the first beat.
 const firstBeat = 2 * time.Second
 
-// watch adds the loop that notices that the database went back in time: then what people texted is delivered again. Steps need no more: a
-// send that was made is found by its key, at messaging.
+// watch adds the loop that notices that the database went back in time, or may have: then what people texted is delivered again. Steps need
+// no more: a send that was made is found by its key, at messaging.
 func (w *wiring) watch() error {
 	keeper, err := history.New(history.Config{
 		DB: w.pool, Now: w.deps.Now, Log: w.deps.Log, Noted: func() {},
-		Back: func(ctx context.Context, tx pgx.Tx, since time.Time) error {
-			now := w.deps.Now()
+		Back: func(ctx context.Context, tx pgx.Tx, lost history.Loss) error {
+			since, now := lost.Since, w.deps.Now()
 			if oldest := now.Add(-w.cfg.JobsRetention); since.Before(oldest) { // what was delivered before is forgotten, and would come again
 				since = oldest
 			}

@@ -21,13 +21,24 @@ import (
 // Every is the pause between two beats. A database that went back lost what came after the last beat that it still has.
 const Every = time.Second
 
+// alone is the time without any beat after which a process that starts takes the database for one that may have gone back: a copy of a data
+// folder has the name of its history, and no process is left that knows a later count. A restart is quicker.
+const alone = 30 * time.Second
+
+// Loss describes a database that has lost its last commits, or may have.
+type Loss struct {
+	Since time.Time // of the last beat that the database has
+	// Suspected says that nothing tells of a loss, only that nobody was up before. Whoever sent something was stopped by then.
+	Suspected bool
+}
+
 // Config configures a Keeper. The tables histories and beats, and the function current_history(), are part of the service's schema.
 type Config struct {
 	DB  postgres.DB
 	Now func() time.Time
 	Log *slog.Logger
-	// Back is called in the transaction that notes a new history, once for it, with the time of the last beat that the database has.
-	Back func(ctx context.Context, tx pgx.Tx, since time.Time) error
+	// Back is called in the transaction that notes a new history, a lost count or that nobody was up, once for each.
+	Back func(ctx context.Context, tx pgx.Tx, lost Loss) error
 	// Noted is called behind that transaction.
 	Noted func()
 }
@@ -170,6 +181,7 @@ type found struct {
 	N     int64     // the count of this process; 0 without a row
 	Last  time.Time // the last beat of any process
 	Own   time.Time // the last beat of this one; without one, since when the history had lost something
+	Alone bool      // there are beats, and the newest one is old
 }
 
 // wentBack decides whether the database is behind what a process saw committed last, or may be behind what others saw. A new name says that
@@ -177,6 +189,9 @@ type found struct {
 // another process has noted the name: this one may have gone on at the old server. A count that is one ahead was committed, and its answer
 // was lost.
 func (f found) wentBack(n int64) bool { return f.Any && !f.Known || f.N < n }
+
+// suspected decides whether the database may be a copy of earlier: only a process that remembers no count cannot tell.
+func (f found) suspected(n int64) bool { return n == 0 && f.Alone && !f.wentBack(n) }
 
 // since returns the time of the last commit that is known to be there. What a process alone has seen is lost since its own last beat.
 func (f found) since(n int64, now time.Time) time.Time {
@@ -200,7 +215,8 @@ const sqlFound = `
 select current_history(), exists (select from histories where name = current_history()), exists (select from histories),
 	coalesce((select n from beats where process = @process), 0),
 	coalesce((` + sqlLast + `), (select max(noticed_at) from histories), @now),
-	coalesce((select at from beats where process = @process), (select since from histories where name = current_history()), @now)`
+	coalesce((select at from beats where process = @process), (select since from histories where name = current_history()), @now),
+	coalesce((select max(written) < clock_timestamp() - make_interval(secs => @alone) from beats), false)`
 
 const sqlNote = `insert into histories (name, since, noticed_at) values (@name, @since, @now) on conflict (name) do nothing`
 
@@ -214,26 +230,26 @@ const sqlForget = `delete from beats where written < (select max(written) from b
 // begin makes the first beat of a process, or of a history.
 func (k *Keeper) begin(ctx context.Context, n int64, name string) error {
 	var f found
+	var lost Loss
 	var back bool
-	var since time.Time
 	now := k.Now()
 	err := postgres.InTx(ctx, k.DB, func(tx pgx.Tx) error {
-		args := postgres.Args{"process": k.process, "now": now}
+		args := postgres.Args{"process": k.process, "now": now, "alone": alone.Seconds()}
 		if _, err := tx.Exec(ctx, sqlLock); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, sqlFound, args).Scan(&f.Name, &f.Known, &f.Any, &f.N, &f.Last, &f.Own); err != nil {
+		if err := tx.QueryRow(ctx, sqlFound, args).Scan(&f.Name, &f.Known, &f.Any, &f.N, &f.Last, &f.Own, &f.Alone); err != nil {
 			return err
 		}
-		back, since = f.wentBack(n), f.since(n, now)
-		args["name"], args["since"], args["n"] = f.Name, since, max(n, f.N)+1
+		back, lost = f.wentBack(n), Loss{Since: f.since(n, now), Suspected: f.suspected(n)}
+		args["name"], args["since"], args["n"] = f.Name, lost.Since, max(n, f.N)+1
 		if !f.Known {
 			if _, err := tx.Exec(ctx, sqlNote, args); err != nil {
 				return err
 			}
 		}
-		if back {
-			if err := k.Back(ctx, tx, since); err != nil {
+		if back || lost.Suspected {
+			if err := k.Back(ctx, tx, lost); err != nil {
 				return err
 			}
 		}
@@ -245,9 +261,13 @@ func (k *Keeper) begin(ctx context.Context, n int64, name string) error {
 		return fmt.Errorf("history: begin: %w", err)
 	}
 	k.remember(max(n, f.N)+1, f.Name)
-	if back {
+	switch {
+	case back:
 		k.noticed.Add(ctx, 1)
-		k.Log.ErrorContext(ctx, "history.database_went_back", "history", f.Name, "before", name, "last_beat", since)
+		k.Log.ErrorContext(ctx, "history.database_went_back", "history", f.Name, "before", name, "last_beat", lost.Since)
+		k.Noted()
+	case lost.Suspected:
+		k.Log.InfoContext(ctx, "history.nobody_was_up", "last_beat", lost.Since)
 		k.Noted()
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -64,18 +63,24 @@ type Service struct {
 	Config
 
 	wake chan struct{}
+
+	mu       sync.Mutex
+	accounts map[string]*account // what was read of each, while organisations are left that want it
 }
 
 // New makes a Service.
-func New(cfg Config) *Service { return &Service{Config: cfg, wake: make(chan struct{}, 1)} }
+func New(cfg Config) *Service {
+	return &Service{Config: cfg, wake: make(chan struct{}, 1), accounts: map[string]*account{}}
+}
 
-// Begin stops sending for every organisation, in the transaction that notes that the database went back, until its record was read back.
-func (s *Service) Begin(ctx context.Context, tx pgx.Tx, since time.Time) error {
+// Begin stops sending for every organisation, in the transaction that notes that the database went back or may have, until its record was
+// read back.
+func (s *Service) Begin(ctx context.Context, tx pgx.Tx, lost history.Loss) error {
 	orgs, err := s.Senders.Organisations(ctx)
 	if err != nil {
 		return err
 	}
-	return s.Store.begin(ctx, tx, orgs, since, s.Now())
+	return s.Store.begin(ctx, tx, orgs, lost, s.Now())
 }
 
 // Wake has the loop look at once.
@@ -100,9 +105,12 @@ func (s *Service) Loop() process.Repetition {
 // Once reads back for a few organisations, and reports whether there may be more. One that fails is tried again, and holds up no other.
 func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	now := s.Now()
-	due, err := s.Store.claim(ctx, now.Add(-s.UnderWay), now, now.Add(lease), atOnce)
+	due, err := s.Store.claim(ctx, s.UnderWay, now, now.Add(lease), atOnce)
 	if err != nil {
 		return false, fmt.Errorf("claim readbacks: %w", err)
+	}
+	if len(due) == 0 {
+		s.forgetAccounts()
 	}
 	failures := make([]error, len(due))
 	var group errgroup.Group
@@ -177,8 +185,13 @@ func (s *Service) read(ctx context.Context, r Readback) error {
 	if err := s.Store.end(ctx, r, received, sent, s.Now()); err != nil {
 		return err
 	}
-	s.Metrics.ended(ctx, received, sent)
-	s.Log.WarnContext(ctx, "messaging.readback_ended", "org_id", r.OrgID, "since", r.Since, "received", received, "sent", sent)
+	level := slog.LevelWarn
+	if r.Suspected && sent == 0 { // people texted while nobody was up, as far as anybody can tell
+		level = slog.LevelInfo
+	} else {
+		s.Metrics.ended(ctx, received, sent)
+	}
+	s.Log.Log(ctx, level, "messaging.readback_ended", "org_id", r.OrgID, "since", r.Since, "received", received, "sent", sent)
 	return nil
 }
 
@@ -273,60 +286,4 @@ func (s *Service) record(ctx context.Context, m text) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// readSent stores what was sent and the database has not.
-func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender, no refusals) (found int, err error) {
-	asked := map[string]bool{}
-	for _, from := range all {
-		if asked[from.AccountSID] {
-			continue
-		}
-		through := s.Carrier
-		if from.ID != uuid.Nil {
-			if through, err = s.Senders.Client(ctx, r.OrgID, from.ID); errors.Is(err, senders.ErrGone) {
-				continue // nothing can be asked without its credentials
-			} else if err != nil {
-				return found, err
-			}
-		}
-		kept, err := s.readAccount(ctx, r, from, through)
-		if no.note(from, err) {
-			continue // another sender of the account may have another key
-		}
-		if err != nil {
-			return found, err
-		}
-		asked[from.AccountSID] = true
-		found += kept
-	}
-	return found, nil
-}
-
-// readAccount stores what an account has sent for the organisation.
-func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (int, error) {
-	listed, whole, err := through.ListSent(ctx, r.Since.Add(-margin))
-	if err != nil {
-		return 0, err
-	}
-	if !whole {
-		s.Log.WarnContext(ctx, "messaging.readback_queue_unread", "org_id", r.OrgID)
-	}
-	owners := map[string]senders.Sender{}
-	var ours []twilio.Sent
-	for _, m := range listed {
-		owner, err := s.Senders.Sent(ctx, from.AccountSID, m.From, m.ServiceSID)
-		if errors.Is(err, senders.ErrUnknownSender) {
-			continue // another program's
-		}
-		if err != nil {
-			return 0, err
-		}
-		if owner.OrgID == r.OrgID {
-			owners[m.SID], ours = owner, append(ours, m)
-		}
-	}
-	slices.SortFunc(ours, func(a, b twilio.Sent) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	now := s.Now()
-	return s.Sent.KeepLost(ctx, r.OrgID, ours, func(m twilio.Sent) send.Message { return send.Unclaimed(m, owners[m.SID], now) }, now)
 }

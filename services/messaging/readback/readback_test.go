@@ -3,6 +3,7 @@ package readback_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -30,9 +31,13 @@ import (
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const (
-	account, token = "AC0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
-	ours, theirs   = "+14155550100", "+14155550123"
+	account, token    = "AC0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	keySID, keySecret = "SKbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "b1111111111111111111111111111111"
+	ours, theirs      = "+14155550100", "+14155550123"
 )
+
+// others are numbers of the account that other organisations may have.
+var others = []string{"+14155550101", "+14155550102", "+14155550103"}
 
 var org = uuid.MustParse("00000000-0000-7000-8000-000000000001")
 
@@ -42,26 +47,32 @@ type bundle struct {
 
 	pool   *pgxpool.Pool
 	twilio *emulator.Emulator
+	url    string // of the emulator
 	store  *send.Store
 	send   *send.Service
 	reader *readback.Service
 	keeper *history.Keeper
 }
 
-func setup(t *testing.T) *bundle {
+func setup(t *testing.T, before ...func(http.Handler) http.Handler) *bundle {
 	t.Helper()
 	carrier, err := emulator.New(emulator.Config{
-		Clock: clock.System(), AccountSID: account, AuthToken: token, Numbers: []string{ours},
+		Clock: clock.System(), AccountSID: account, AuthToken: token, APIKeys: map[string]string{keySID: keySecret},
+		Numbers:  append([]string{ours}, others...),
 		Receipts: emulator.Receipts{Sent: time.Hour, Delivered: time.Hour}, // Twilio keeps every message in its queue
 	})
 	require.NoError(t, err)
 	t.Cleanup(carrier.Close)
-	api := httptest.NewServer(carrier)
+	var served http.Handler = carrier
+	for _, proxy := range before {
+		served = proxy(served)
+	}
+	api := httptest.NewServer(served)
 	t.Cleanup(api.Close)
 	client, err := twilio.New(twilio.Config{AccountSID: account, AuthToken: token, APIURL: api.URL, FromNumber: ours})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	b := &bundle{T: t, pool: pgtest.New(t, schema.Migrations()), twilio: carrier}
+	b := &bundle{T: t, pool: pgtest.New(t, schema.Migrations()), twilio: carrier, url: api.URL}
 	log, meter := slog.New(slog.DiscardHandler), metricnoop.NewMeterProvider().Meter("test")
 	sent, err := send.NewMetrics(meter)
 	require.NoError(t, err)

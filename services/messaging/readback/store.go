@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/history"
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/send"
 )
@@ -26,37 +27,48 @@ func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
 type Readback struct {
 	ID, OrgID uuid.UUID
 	Since     time.Time // of the last beat that the database has
+	NoticedAt time.Time
 	Token     uuid.UUID
 	Failures  int // so far
 	// Senders are those that are left, where the others send again; nil for all.
 	Senders []uuid.UUID
+	// Suspected says that nothing tells of a loss: nobody was up before.
+	Suspected bool
 }
 
 // sqlBegin joins a readback that is still open: whoever works on it loses it, for it has to begin anew, behind what is under way by now.
 const sqlBegin = `
-insert into readbacks (org_id, since, noticed_at)
-select org, @since, @now from unnest(@orgs::uuid[]) org
+insert into readbacks (org_id, since, noticed_at, suspected)
+select org, @since, @now, @suspected from unnest(@orgs::uuid[]) org
 on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
-		senders = null, read_at = null, lease_token = null, lease_until = null`
+		suspected = readbacks.suspected and excluded.suspected, senders = null, read_at = null, lease_token = null, lease_until = null`
 
-func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, now time.Time) error {
-	return edge.Exec(ctx, tx, sqlBegin, postgres.Args{"orgs": orgs, "since": since, "now": now})
+// sqlForget forgets earlier starts that found nothing.
+const sqlForget = `delete from readbacks where suspected and ended_at is not null and sent = 0`
+
+func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, lost history.Loss, now time.Time) error {
+	if err := edge.Exec(ctx, tx, sqlForget, postgres.Args{}); err != nil {
+		return err
+	}
+	return edge.Exec(ctx, tx, sqlBegin, postgres.Args{"orgs": orgs, "since": lost.Since, "suspected": lost.Suspected, "now": now})
 }
 
 const sqlClaim = `
 update readbacks set lease_token = gen_random_uuid(), lease_until = @until
 where id in (
 	select id from readbacks
-	where ended_at is null and read_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
+	where ended_at is null and read_at is null and noticed_at <= case when suspected then @lag::timestamptz else @noticed end
+		and (lease_until is null or lease_until <= @now)
 	order by noticed_at, id limit @most for update skip locked
 )
-returning id, org_id, since, lease_token, failures, senders`
+returning id, org_id, since, noticed_at, lease_token, failures, senders, suspected`
 
-// claim takes what was noticed by a time, and is in nobody's hands.
-func (s *Store) claim(ctx context.Context, noticed, now, until time.Time, most int) (due []Readback, err error) {
+// claim takes what is in nobody's hands and was noticed so long ago that nothing is under way any more. Where nobody was up, nothing is,
+// but Twilio lists late.
+func (s *Store) claim(ctx context.Context, underWay time.Duration, now, until time.Time, most int) (due []Readback, err error) {
 	defer edge.Mark(&err)
-	args := postgres.Args{"noticed": noticed, "now": now, "until": until, "most": most}
+	args := postgres.Args{"noticed": now.Add(-underWay), "lag": now.Add(-min(Lag, underWay)), "now": now, "until": until, "most": most}
 	return edge.Collect(ctx, s.pool, sqlClaim, args, pgx.RowToStructByPos[Readback])
 }
 

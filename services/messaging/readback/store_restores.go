@@ -30,7 +30,7 @@ select org_id, @since, @now, true from (
 where not exists (select from readbacks b where b.org_id = o.org_id and b.settling and b.noticed_at >= @now and b.ended_at is not null)
 on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
-		settling = true, senders = null, read_at = null, lease_token = null, lease_until = null
+		settling = true, suspected = false, senders = null, read_at = null, lease_token = null, lease_until = null
 	where not (readbacks.settling and readbacks.noticed_at >= excluded.noticed_at and readbacks.since <= excluded.since)`
 
 // Stop has nothing sent for any organisation until Release, and has Twilio's record since an instant read back. A repeat changes nothing.

@@ -101,10 +101,8 @@ values (@id, @org, (select profile_id from sms_messages where org_id = @org and 
 	@created, @updated)
 on conflict do nothing`
 
-// KeepLost stores those messages that Twilio has and no row is about, and reports how many.
-func (s *Store) KeepLost(
-	ctx context.Context, orgID uuid.UUID, sent []twilio.Sent, row func(twilio.Sent) Message, at time.Time,
-) (kept int, err error) {
+// Lost returns those messages that Twilio has and no row is about, as they can be stored.
+func (s *Store) Lost(ctx context.Context, orgID uuid.UUID, sent []twilio.Sent) (lost []twilio.Sent, err error) {
 	defer edge.Mark(&err)
 	sids, numbers := []string{}, []string{}
 	for i, m := range sent {
@@ -115,7 +113,7 @@ func (s *Store) KeepLost(
 	args := postgres.Args{"org": orgID, "sids": sids, "to": numbers}
 	found, err := edge.Collect(ctx, s.pool, sqlKnownSIDs, args, pgx.RowTo[string])
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	known := map[string]bool{}
 	for _, sid := range found {
@@ -123,9 +121,21 @@ func (s *Store) KeepLost(
 	}
 	doubtful, err := messages(ctx, s.pool, sqlDoubtful, args)
 	if err != nil {
+		return nil, err
+	}
+	return Lost(sent, known, doubtful), nil
+}
+
+// KeepLost stores what Lost returns, and reports how many.
+func (s *Store) KeepLost(
+	ctx context.Context, orgID uuid.UUID, sent []twilio.Sent, row func(twilio.Sent) Message, at time.Time,
+) (kept int, err error) {
+	defer edge.Mark(&err)
+	all, err := s.Lost(ctx, orgID, sent)
+	if err != nil {
 		return 0, err
 	}
-	for _, lost := range Lost(sent, known, doubtful) {
+	for _, lost := range all {
 		args := rowArgs(row(lost))
 		args["unclaimed"] = at.Add(UnclaimedFor)
 		tag, err := s.pool.Exec(ctx, sqlKeepUnclaimed, args)

@@ -30,8 +30,12 @@ type Sent struct {
 	Segments   int    // 0 where Twilio does not say
 }
 
+// ErrMoreSent is an account that has sent more than is listed.
+var ErrMoreSent = errors.New("twilio: more than " + strconv.Itoa(sentPages*inboundPage) + " messages since")
+
 // ListSent reads what the account has sent since a time, by Twilio's clock, in no order, each page within the timeout. Whole says that it
 // is all: otherwise messages that Twilio still keeps in its queue may be missing, because the account has more messages than are read.
+// With ErrMoreSent it returns the newest.
 func (c *Client) ListSent(ctx context.Context, since time.Time) (sent []Sent, whole bool, err error) {
 	since = since.Truncate(time.Second)
 	path := "/2010-04-01/Accounts/" + c.account + "/Messages.json?"
@@ -49,13 +53,14 @@ func (c *Client) ListSent(ctx context.Context, since time.Time) (sent []Sent, wh
 		}
 		return false, nil
 	}
-	switch all, err := collect(path+dated.Encode(), sentPages); {
-	case err != nil:
+	all, err := collect(path+dated.Encode(), sentPages)
+	if err != nil {
 		return nil, false, err
-	case !all:
-		return nil, false, fmt.Errorf("twilio: more than %d messages since %s", sentPages*inboundPage, since.Format(time.RFC3339))
 	}
 	whole, err = collect(path+url.Values{"PageSize": {strconv.Itoa(inboundPage)}}.Encode(), undatedPages)
+	if err == nil && !all {
+		err = fmt.Errorf("%w %s", ErrMoreSent, since.Format(time.RFC3339))
+	}
 	return sent, whole, err
 }
 

@@ -1,0 +1,136 @@
+package readback
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// readSent stores what was sent and the database has not.
+func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender, no refusals) (found int, err error) {
+	asked := map[string]bool{}
+	for _, from := range all {
+		if asked[from.AccountSID] {
+			continue
+		}
+		through := s.Carrier
+		if from.ID != uuid.Nil {
+			if through, err = s.Senders.Client(ctx, r.OrgID, from.ID); errors.Is(err, senders.ErrGone) {
+				continue // nothing can be asked without its credentials
+			} else if err != nil {
+				return found, err
+			}
+		}
+		kept, err := s.readAccount(ctx, r, from, through)
+		if no.note(from, err) {
+			continue // another sender of the account may have another key
+		}
+		if err != nil {
+			return found, err
+		}
+		asked[from.AccountSID] = true
+		found += kept
+	}
+	return found, nil
+}
+
+// account holds what an account has sent: organisations may share one, and each of them would list all of it.
+type account struct {
+	mu sync.Mutex
+	record
+}
+
+// record is Twilio's of what an account has sent; nothing changes it.
+type record struct {
+	of   loss // what it was read for; zero before
+	sent map[uuid.UUID][]owned
+	// whole and more are as twilio.Client has them.
+	whole bool
+	more  error
+}
+
+// loss identifies what readbacks have in common that began together: what one reads, the others need not.
+type loss struct{ since, noticed time.Time }
+
+// owned is a message and the sender that sent it.
+type owned struct {
+	twilio.Sent
+
+	by senders.Sender
+}
+
+// sent returns what an account has sent, which is read once for all that began together.
+func (s *Service) sent(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (record, error) {
+	s.mu.Lock()
+	a, known := s.accounts[from.AccountSID]
+	if !known {
+		a = new(account)
+		s.accounts[from.AccountSID] = a
+	}
+	s.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := loss{r.Since, r.NoticedAt}
+	if a.of == of {
+		return a.record, nil
+	}
+	listed, whole, more := through.ListSent(ctx, r.Since.Add(-margin))
+	if more != nil && !errors.Is(more, twilio.ErrMoreSent) {
+		return record{}, more
+	}
+	sent := map[uuid.UUID][]owned{}
+	for _, m := range listed {
+		owner, err := s.Senders.Sent(ctx, from.AccountSID, m.From, m.ServiceSID)
+		if errors.Is(err, senders.ErrUnknownSender) {
+			continue // another program's
+		}
+		if err != nil {
+			return record{}, err
+		}
+		sent[owner.OrgID] = append(sent[owner.OrgID], owned{m, owner})
+	}
+	a.record = record{of: of, sent: sent, whole: whole, more: more}
+	return a.record, nil
+}
+
+func (s *Service) forgetAccounts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.accounts)
+}
+
+// readAccount stores what an account has sent for the organisation.
+func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (int, error) {
+	record, err := s.sent(ctx, r, from, through)
+	if err != nil {
+		return 0, err
+	}
+	if record.more != nil && !r.Suspected {
+		return 0, record.more
+	}
+	if !record.whole {
+		s.Log.WarnContext(ctx, "messaging.readback_queue_unread", "org_id", r.OrgID)
+	}
+	owners, ours := map[string]senders.Sender{}, []twilio.Sent{}
+	for _, m := range record.sent[r.OrgID] {
+		owners[m.SID], ours = m.by, append(ours, m.Sent)
+	}
+	slices.SortFunc(ours, func(a, b twilio.Sent) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	if record.more != nil { // the newest of a time of months, or of an account that others use
+		lost, err := s.Sent.Lost(ctx, r.OrgID, ours)
+		if err == nil && len(lost) > 0 {
+			err = record.more
+		}
+		return 0, err
+	}
+	now := s.Now()
+	return s.Sent.KeepLost(ctx, r.OrgID, ours, func(m twilio.Sent) send.Message { return send.Unclaimed(m, owners[m.SID], now) }, now)
+}

@@ -1,0 +1,166 @@
+package readback_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+
+	"paceline.internal/platform/postgres/history"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
+)
+
+// nobodyIsUp has the last beat a while ago.
+func (b *bundle) nobodyIsUp() { b.exec(`update beats set written = written - interval '31 seconds'`) }
+
+// startsAnew has another process take over.
+func (b *bundle) startsAnew() {
+	b.Helper()
+	keeper, err := history.New(b.keeper.Config, metricnoop.NewMeterProvider().Meter("test"))
+	require.NoError(b, err)
+	b.keeper, b.store.Beat = keeper, keeper.Last
+	require.NoError(b, keeper.Beat(b.Context()))
+}
+
+// endless leads each page of Twilio's list to itself.
+func endless(record http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/Messages.json") || !r.URL.Query().Has("DateSent>") {
+			record.ServeHTTP(w, r)
+			return
+		}
+		answer, page := httptest.NewRecorder(), map[string]any{}
+		record.ServeHTTP(answer, r)
+		if json.Unmarshal(answer.Body.Bytes(), &page) == nil && r.URL.Query().Get("To") == "" {
+			page["next_page_uri"] = r.URL.RequestURI()
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	})
+}
+
+// TestNobodyWasUp starts a process that finds no recent beat of any other: its database may be a copy of earlier.
+func TestNobodyWasUp(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ACopyOfEarlierIsFoundOutByAProcessThatFindsNobodyUp", func(t *testing.T) { // same name, and nobody remembers a count
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		require.Equal(t, send.Accepted, b.must("2", "two"))
+		_, err := b.twilio.Receive(t.Context(), theirs, ours, "please stop texting me")
+		require.NoError(t, err)
+		b.loses("2")
+		b.nobodyIsUp()
+		b.startsAnew()
+		_, err = b.asks("2", "two")
+		require.ErrorIs(t, err, send.ErrStopped)
+		b.readsBack()
+		require.Equal(t, send.AlreadyAccepted, b.must("2", "two"), "it was sent")
+		require.Equal(t, send.OptedOut, b.must("3", "three"))
+		require.Len(t, b.twilio.Messages(), 3, "two texts and the stop")
+		require.Equal(t, 1, b.count(`select count(*) from readbacks where suspected and received = 1 and sent = 1`))
+	})
+
+	t.Run("AStartAfterAStopFindsNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		for range 2 {
+			b.nobodyIsUp()
+			b.startsAnew()
+			b.reader.UnderWay = time.Minute // nothing is under way, but Twilio lists late
+			b.readsBack()
+			require.Equal(t, 1, b.count(`select count(*) from readbacks where ended_at is null`))
+			b.exec(`update readbacks set noticed_at = noticed_at - interval '6 seconds'`)
+			b.readsBack()
+			require.Equal(t, 1, b.count(`select count(*) from readbacks where suspected and ended_at is not null`), "the one before is forgotten")
+		}
+		require.Equal(t, send.Accepted, b.must("2", "two"))
+	})
+
+	t.Run("AQuickRestartAndAProcessAmongOthersAskNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.startsAnew()
+		require.Zero(t, b.count(`select count(*) from readbacks`))
+		b.nobodyIsUp()
+		require.NoError(t, b.keeper.Beat(t.Context()), "one that was up knows its count")
+		require.Zero(t, b.count(`select count(*) from readbacks`))
+	})
+
+	t.Run("ALossBehindASuspicionIsWaitedFor", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.nobodyIsUp()
+		b.startsAnew()
+		b.exec(`update histories set name = 'another/00000001'`)
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		require.Equal(t, 1, b.count(`select count(*) from readbacks where not suspected`))
+	})
+
+	t.Run("ARecordThatHasNoEndStopsNobodyUnlessSomethingIsLost", func(t *testing.T) {
+		t.Parallel()
+		for key, sends := range map[string]bool{"kept": true, "lost": false} {
+			b := setup(t, endless)
+			require.Equal(t, send.Accepted, b.must(key, "one"))
+			if key == "lost" {
+				b.loses(key)
+			}
+			b.nobodyIsUp()
+			b.startsAnew()
+			for range 2 {
+				_, err := b.reader.Once(t.Context())
+				require.Equal(t, sends, err == nil, "%v", err)
+				b.exec(`update readbacks set lease_until = null`)
+			}
+			_, err := b.asks("2", "two")
+			require.Equal(t, sends, err == nil, "%v", err)
+		}
+	})
+}
+
+// TestOrganisationsOfOneAccount reads an account once for all that send from it.
+func TestOrganisationsOfOneAccount(t *testing.T) {
+	t.Parallel()
+	var lists atomic.Int32
+	b := setup(t, func(record http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && r.URL.Query().Has("DateSent>") && !r.URL.Query().Has("To") {
+				lists.Add(1)
+			}
+			record.ServeHTTP(w, r)
+		})
+	})
+	keyset, err := senders.NextKeyset("")
+	require.NoError(t, err)
+	b.reader.Senders.Store, b.reader.Senders.APIURL, b.reader.Senders.Timeout = senders.NewStore(b.pool), b.url, time.Second
+	b.reader.Senders.Keyset, err = senders.ParseKeyset(keyset)
+	require.NoError(t, err)
+	b.reader.Senders.Transport = new(http.Transport)
+	for i := range 3 {
+		_, err = b.reader.Senders.Create(t.Context(), senders.Sender{
+			OrgID: uuid.New(), Name: "one", AccountSID: account, APIKeySID: keySID, Number: others[i], Rate: 1, Status: senders.Active,
+		}, senders.Credentials{APIKeySecret: keySecret, AuthToken: token})
+		require.NoError(t, err)
+	}
+	require.Equal(t, send.Accepted, b.must("1", "one"))
+	b.loses("1")
+	b.nobodyIsUp()
+	b.startsAnew()
+	b.readsBack()
+	require.Equal(t, 4, b.count(`select count(*) from readbacks where ended_at is not null`))
+	require.EqualValues(t, 1, lists.Load())
+	require.Equal(t, send.AlreadyAccepted, b.must("1", "one"))
+
+	b.exec(`insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+	b.readsBack()
+	require.EqualValues(t, 2, lists.Load(), "of another time")
+}
