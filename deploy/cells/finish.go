@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,6 +13,9 @@ import (
 // finish makes the move irrevocable, and then opens the target. From the first statement on nothing is copied any more: the target may
 // have written by the time of a repeat.
 func (m *Mover) finish(ctx context.Context, there organisation) (err error) {
+	if m.Senders, err = m.senders(ctx); err != nil {
+		return err
+	}
 	if there.state() == leaving {
 		there.Move.State, there.Move.Opens = left, there.Move.Was
 		if m.Suspended {
@@ -141,12 +145,82 @@ func rebuild(service string) []string {
 	}
 }
 
-// Cancel gives a move up, as long as the target has not opened: the source goes on.
+// Cancel gives a move up, as long as the target has not opened: the source goes on. With a target it erases the copy there, too; a repeat
+// goes on with that.
 func (m *Mover) Cancel(ctx context.Context) error {
-	const otherwise = "there is no move to give up: the organisation is not on its way, or has arrived"
-	return m.atSource(ctx, leaving, otherwise, func(d *database, tx pgx.Tx, o organisation) error {
+	done, err := m.open(ctx, m.Target != nil)
+	if err != nil {
+		return err
+	}
+	defer done()
+	there, err := m.from.onboarding.organisation(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Target == nil {
+		return m.goOn(ctx, there)
+	}
+	if there.Name == "" || there.state() != "" && there.state() != leaving {
+		return errors.New(notUnderWay)
+	}
+	if err := errors.Join(m.sameTarget(ctx, there), m.to.onboarding.lockMove(ctx)); err != nil {
+		return err
+	}
+	if there.state() == leaving {
+		if err := m.goOn(ctx, there); err != nil {
+			return err
+		}
+	}
+	return m.eraseCopy(ctx)
+}
+
+const notUnderWay = "there is no move to give up: the organisation is not on its way, or has arrived"
+
+// goOn has the source act again.
+func (m *Mover) goOn(ctx context.Context, there organisation) error {
+	return m.atSource(ctx, there, leaving, notUnderWay, func(d *database, tx pgx.Tx, o organisation) error {
 		o.Status, o.Version, o.Move = o.Move.Was, o.Version+1, nil
 		if err := d.write(ctx, tx, o, "", m.Now()); err != nil {
+			return err
+		}
+		return d.drop(ctx, tx)
+	})
+}
+
+// eraseCopy deletes what the target has of an organisation that was on its way to it. The fence falls last: what a run that is broken off
+// leaves stays unseen.
+func (m *Mover) eraseCopy(ctx context.Context) error {
+	copies := 0
+	err := m.to.each(func(d *database) error {
+		here, err := d.organisation(ctx)
+		switch {
+		case err != nil || here.Status == "":
+			return err
+		case here.state() != arriving:
+			return errors.New(d.name + " has this organisation, and it is not on its way there")
+		}
+		copies++
+		return d.asReplica(ctx)
+	})
+	if err != nil || copies == 0 {
+		return err
+	}
+	return m.to.each(func(d *database) error { return m.deleteAll(ctx, d) })
+}
+
+// deleteAll deletes all rows of the organisation, children first, and then its fence.
+func (m *Mover) deleteAll(ctx context.Context, d *database) error {
+	var rows int64
+	for _, t := range slices.Backward(d.tables) {
+		tag, err := d.Exec(ctx, "delete"+d.shape(t, nil).of)
+		if err != nil {
+			return d.wrap("delete from "+t.Name, err)
+		}
+		rows += tag.RowsAffected()
+	}
+	m.Say(fmt.Sprintf("%s: %d rows of the copy are erased", d.name, rows))
+	return d.behind(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `delete from organisations where org_id = $1 and move ->> 'state' = $2`, d.org, arriving); err != nil {
 			return err
 		}
 		return d.drop(ctx, tx)
@@ -173,7 +247,16 @@ where org_id = @org and deleted_at is null`
 // Release lets the source erase what it still has of an organisation that has left: paceline org end does that.
 func (m *Mover) Release(ctx context.Context) error {
 	const otherwise = "the organisation has not left this cell, or was released"
-	return m.atSource(ctx, left, otherwise, func(d *database, tx pgx.Tx, o organisation) error {
+	done, err := m.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	there, err := m.from.onboarding.organisation(ctx)
+	if err != nil {
+		return err
+	}
+	return m.atSource(ctx, there, left, otherwise, func(d *database, tx pgx.Tx, o organisation) error {
 		o.Move.State = released
 		still := sqlIdle
 		if d.service == "messaging" {
@@ -190,16 +273,9 @@ func (m *Mover) Release(ctx context.Context) error {
 }
 
 // atSource changes an organisation at the source that is in a state. Onboarding's row decides, so it comes last.
-func (m *Mover) atSource(ctx context.Context, state, otherwise string, change func(*database, pgx.Tx, organisation) error) error {
-	done, err := m.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer done()
-	there, err := m.from.onboarding.organisation(ctx)
-	if err != nil {
-		return err
-	}
+func (m *Mover) atSource(
+	ctx context.Context, there organisation, state, otherwise string, change func(*database, pgx.Tx, organisation) error,
+) error {
 	if there.state() != state {
 		return errors.New(otherwise)
 	}

@@ -35,6 +35,8 @@ type Mover struct {
 	Machine func() time.Time
 	// Say is told each step in words.
 	Say func(string)
+	// Senders are the organisation's, after Move: what people write to them has to reach the target.
+	Senders []Sender
 
 	from, to pair
 	place    string // the target's database of onboarding
@@ -301,13 +303,13 @@ func (m *Mover) arrive(ctx context.Context, there organisation) (moved moving, e
 }
 
 // senders lists how messaging recognises callbacks of the organisation.
-func (m *Mover) senders(ctx context.Context) ([]sender, error) {
+func (m *Mover) senders(ctx context.Context) ([]Sender, error) {
 	rows, err := m.from.messaging.Query(ctx,
 		`select account_sid, coalesce(number, ''), coalesce(service_sid, '') from senders where org_id = $1 and deleted_at is null`, m.Org)
 	if err != nil {
 		return nil, m.from.messaging.wrap("list senders", err)
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[sender])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Sender])
 }
 
 // follow copies while the source goes on, until few rows change during a pass.

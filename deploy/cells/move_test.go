@@ -268,8 +268,11 @@ func TestMoveIsGivenUp(t *testing.T) {
 	elsewhere.Target = cell(t)
 	_, err = elsewhere.Move(t.Context())
 	require.ErrorContains(t, err, "another target")
-	require.NoError(t, b.mover().Cancel(t.Context()))
+	alone := b.mover()
+	alone.Target = nil
+	require.NoError(t, alone.Cancel(t.Context()))
 	require.True(t, b.acts(b.source))
+	require.NotZero(t, b.copied(), "the next try goes on with it")
 	b.exec(b.source["ONBOARDING_DATABASE_MIGRATE_URL"], `update profiles set first_name = 'Eve' where org_id = @org`, pgx.NamedArgs{"org": b.org})
 	b.exec(b.source["ONBOARDING_DATABASE_MIGRATE_URL"], `delete from step_alarms where org_id = @org`, pgx.NamedArgs{"org": b.org})
 	b.after = func(step string) {
@@ -303,4 +306,73 @@ insert into senders (id, org_id, name, account_sid, api_key_sid, number, segment
 	_, err = conn.Exec(t.Context(), `update organisations set wanted = 'active', status = 'active' where org_id = $1`, b.org)
 	require.ErrorContains(t, err, "moved_is_not_active", "not even its owner takes it back")
 	require.NoError(t, conn.Close(t.Context()))
+}
+
+// copied counts the rows of the organisation at the target, behind every fence.
+func (b *bundle) copied() (rows int64) {
+	b.t.Helper()
+	for service, tables := range map[string][]cells.Table{"ONBOARDING": cells.Onboarding(), "MESSAGING": cells.Messaging()} {
+		conn, err := pgx.Connect(b.t.Context(), b.target[service+"_DATABASE_MIGRATE_URL"])
+		require.NoError(b.t, err)
+		_, err = conn.Exec(b.t.Context(), `select set_config('app.moving', $1, false)`, b.org.String())
+		require.NoError(b.t, err)
+		for _, table := range append(tables, cells.Table{Name: "organisations"}) {
+			of, n := table.Of, int64(0)
+			if of == "" {
+				of = "org_id = ORG"
+			}
+			sql := "select count(*) from " + table.Name + " where " + strings.ReplaceAll(of, "ORG", "'"+b.org.String()+"'")
+			require.NoError(b.t, conn.QueryRow(b.t.Context(), sql).Scan(&n))
+			rows += n
+		}
+		require.NoError(b.t, conn.Close(b.t.Context()))
+	}
+	return rows
+}
+
+// TestCopyIsErased gives moves up at different points, and goes on with that where it was broken off.
+func TestCopyIsErased(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mayAct()
+	b.exec(b.source["MESSAGING_ADMIN"], `
+insert into senders (id, org_id, name, account_sid, api_key_sid, number, segments_per_second, countries, status, version, created_at, updated_at)
+	values (@id, @org, 'x', 'AC' || repeat('1', 32), 'SK' || repeat('0', 32), '+12025550190', 1, '{US}', 'disabled', 1, @at, @at)`,
+		pgx.NamedArgs{"id": uuid.New(), "org": b.org, "at": noon})
+	for _, dies := range []string{"pass 1", "the source turns", "it is suspended", "the source is fenced"} {
+		ctx, kill := context.WithCancel(t.Context())
+		b.after = func(step string) {
+			if strings.HasPrefix(step, dies) {
+				kill()
+			}
+		}
+		_, err := b.mover().Move(ctx)
+		require.Error(t, err, dies)
+		require.NotZero(t, b.copied(), dies)
+
+		broken, kill := context.WithCancel(t.Context())
+		m := b.mover()
+		m.Say = func(string) { kill() } // the rows of one database are gone, and its fence stands
+		require.Error(t, m.Cancel(broken))
+		b.after = nil
+		require.NoError(t, b.mover().Cancel(t.Context()), dies)
+		require.Zero(t, b.copied(), dies)
+		require.True(t, b.acts(b.source), dies)
+		require.NoError(t, b.mover().Cancel(t.Context()), "a repeat changes nothing")
+		for _, service := range []string{"ONBOARDING", "MESSAGING"} {
+			require.Zero(t, b.one(b.target[service+"_DATABASE_URL"], `select count(*) from pg_policies where policyname like 'moving%'`))
+		}
+	}
+	m := b.mover()
+	_, err := m.Move(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []cells.Sender{{Account: "AC" + strings.Repeat("1", 32), Number: "+12025550190"}}, m.Senders)
+	require.ErrorContains(t, b.mover().Cancel(t.Context()), "no move to give up")
+	require.True(t, b.acts(b.target))
+
+	b.org = b.other // one that lives at the target, too, is left alone
+	b.exec(b.target["ONBOARDING_DATABASE_MIGRATE_URL"],
+		`insert into organisations (org_id, name, status, wanted, changed_at, created_at) values (@org, 'Acme', 'active', 'active', @at, @at)`,
+		pgx.NamedArgs{"org": b.org, "at": noon})
+	require.ErrorContains(t, b.mover().Cancel(t.Context()), "not on its way there")
 }

@@ -33,10 +33,11 @@ type move struct {
 	// Shifts are the target's: see shift.
 	Shifts map[string]shift `json:"shifts,omitempty"`
 	// Senders are messaging's, with which it recognises the callbacks of an organisation that it does not see.
-	Senders []sender `json:"senders,omitempty"`
+	Senders []Sender `json:"senders,omitempty"`
 }
 
-type sender struct {
+// Sender names what an organisation sends from at Twilio: a number, a messaging service or both.
+type Sender struct {
 	Account string `json:"account"`
 	Number  string `json:"number"`
 	Service string `json:"service"`

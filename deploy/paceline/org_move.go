@@ -20,7 +20,7 @@ type orgMoveCommand struct {
 	To        string `type:"existingfile" placeholder:"FILE" help:"The environment of the deployment that it moves to."`
 	From      string `type:"existingfile" placeholder:"FILE" help:"The environment of the deployment that it leaves. Default: the shell's."`
 	Suspended bool   `help:"Leave it suspended where it arrives, until paceline org resume there."`
-	Cancel    bool   `help:"Give a move up that has not ended: the organisation goes on where it was."`
+	Cancel    bool   `help:"Give a move up that has not ended: the organisation goes on where it was. With --to the copy there is erased."`
 	Release   bool   `help:"After a move: let the rows that are left behind be erased, by paceline org end."`
 }
 
@@ -37,7 +37,8 @@ same in both. An administrator of the new deployment's Postgres runs once, in ea
   grant set on parameter session_replication_role to onboarding, messaging;
 
 Afterwards set the webhook of its numbers at Twilio, and lead its name to the new deployment. Until then what people write is found by the
-search for missed texts there: with --suspended nothing is sent meanwhile. docs/deploy.md, Cells.`
+search for missed texts there: with --suspended nothing is sent meanwhile. The command prints the URL, and each number and messaging
+service that needs it. docs/deploy.md, Cells.`
 }
 
 // Run moves it, gives a move up, or releases what a move left behind.
@@ -57,12 +58,7 @@ func (c *orgMoveCommand) Run(ctx context.Context, t terminal) (err error) {
 	case c.Cancel && c.Release, c.To == "" && !c.Cancel && !c.Release:
 		return errors.New("give --to FILE, or --cancel, or --release")
 	case c.Cancel:
-		if err := m.Cancel(ctx); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(t.out, "the organisation goes on here\nthe copy stays at the other deployment: its people, "+
-			"texts, consents and its senders' sealed credentials; no service there sees or erases it, the next try goes on with it")
-		return err
+		return c.cancel(ctx, t, m)
 	case c.Release:
 		if err := m.Release(ctx); err != nil {
 			return err
@@ -80,9 +76,43 @@ func (c *orgMoveCommand) Run(ctx context.Context, t terminal) (err error) {
 	if err := printCounted(t, counted); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(t.out, "now set the webhook of its numbers at Twilio to\n  %s/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all\n",
-		m.Target["PUBLIC_BASE_URL"])
+	return printWebhooks(t, m)
+}
+
+// cancel gives a move up.
+func (c *orgMoveCommand) cancel(ctx context.Context, t terminal, m *cells.Mover) (err error) {
+	left := "the copy stays at the other deployment: its people, texts, consents and its senders' sealed credentials\n" +
+		"no service there sees it; the next try goes on with it, and --cancel with --to FILE erases it"
+	if c.To != "" {
+		if m.Target, err = readEnvironFile(c.To); err != nil {
+			return err
+		}
+		left = "the other deployment has nothing of it"
+	}
+	if err := m.Cancel(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(t.out, "the organisation goes on here\n"+left)
 	return err
+}
+
+// printWebhooks tells the operator what to set at Twilio, for each sender.
+func printWebhooks(t terminal, m *cells.Mover) error {
+	if _, err := fmt.Fprintf(t.out, "now have Twilio post what comes in (\"A message comes in\") to\n  %s%s\n", m.Target["PUBLIC_BASE_URL"],
+		inboundPath); err != nil {
+		return err
+	}
+	for _, s := range m.Senders {
+		for _, at := range [][2]string{{"number", s.Number}, {"messaging service", s.Service}} {
+			if at[1] == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(t.out, "  at %s %s of account %s\n", at[0], at[1], s.Account); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // printCounted shows what both sides have.
