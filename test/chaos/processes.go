@@ -31,6 +31,7 @@ type Processes struct {
 	// RollEvery is the time from one replacement to the next; 0 replaces no process. A new process takes over from an old one, as a rollout
 	// does, for each replica of each service in turn. Nothing else goes wrong then, and no request may be refused.
 	RollEvery time.Duration
+	Nginx     bool // stands before the gateways as docs/deploy.md has it; with RollEvery
 
 	Program []string          // how this program is started so that it serves the service with the name that is added
 	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
@@ -88,6 +89,9 @@ func (p Processes) check() error {
 	}
 	if p.RollEvery < 0 || p.RollEvery > 0 && (p.KillEvery > 0 || p.SilenceEvery > 0) {
 		problems = append(problems, errors.New("--roll-every must be 0 or more, and goes with --kill-every 0s and --silence-every 0s alone"))
+	}
+	if p.Nginx && p.RollEvery == 0 {
+		problems = append(problems, errors.New("--nginx goes with --roll-every alone"))
 	}
 	if p.Gap < 0 || p.Gap > session.MaxDelay {
 		problems = append(problems, fmt.Errorf("--gap must be 0 to %s", session.MaxDelay))

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,12 +60,16 @@ func (s *site) replace(ctx context.Context, name string, i int) error {
 		*of(&s.replicas[i], name), *of(&s.spare, name) = *of(&s.spare, name), *of(&s.replicas[i], name)
 	}
 	s.services[process] = fresh
-	if name == stack.Gateway {
+	var err error
+	switch {
+	case name == stack.Gateway && s.nginx != nil:
+		err = s.nginx.lead(ctx, s.listening(name))
+	case name == stack.Gateway:
 		s.front.lead(s.listening(name))
-	} else {
+	default:
 		s.balancers[name].Lead(s.listening(name)...)
 	}
-	err := old.retire(retireBound)
+	err = errors.Join(err, old.retire(retireBound))
 	old.close()
 	s.rollout.replaced++
 	s.log.InfoContext(ctx, "chaos.replaced", "process", process)
@@ -82,7 +87,7 @@ func (s *site) measureRollout(r *Report) {
 }
 
 // front stands before the gateways as an ingress does: each request goes to the next of those that serve, over a new connection. It
-// repeats nothing, so what a rollout breaks is seen.
+// repeats nothing, so what a rollout breaks is seen. Where nginx stands there, all go to it.
 type front struct {
 	addr     string
 	server   *http.Server
@@ -96,17 +101,21 @@ type front struct {
 	refused map[string]int
 }
 
-func openFront(ctx context.Context, to []string) (*front, error) {
+func openFront(ctx context.Context, to []string, tls *tls.Config) (*front, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open the front of the gateways: %w", err)
 	}
 	f := &front{addr: listener.Addr().String(), to: to, refused: map[string]int{}}
+	scheme := "http"
+	if tls != nil {
+		scheme = "https"
+	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", f.addr, r.In.Host // f.dial takes another
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = scheme, f.addr, r.In.Host // f.dial takes another
 		},
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: f.dial}, FlushInterval: -1,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: f.dial, TLSClientConfig: tls}, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil { // else the caller went away
 				f.refuse(err.Error())

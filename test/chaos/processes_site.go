@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,7 @@ type site struct {
 	replicas  []stack.Addresses            // where they listen
 	balancers map[string]*wire.Wire        // between the two by service, where there are several replicas or one is replaced
 	front     *front                       // before the gateways, where they are replaced
+	nginx     *nginx                       // between the two, where it is asked for
 	spare     stack.Addresses              // where the next process listens that replaces another
 	wires     map[string]*wire.Wire        // by name; none in a run without silence
 	wired     map[string]map[string]string // what each service has of its wires, in its environment
@@ -116,7 +118,7 @@ func (s *site) openAddresses(ctx context.Context) error {
 		stack.Gateway: &s.addresses.Gateway, stack.Onboarding: &s.addresses.Onboarding, stack.Messaging: &s.addresses.Messaging,
 	} {
 		if service == stack.Gateway && fronted {
-			if s.front, err = openFront(ctx, s.listening(service)); err != nil {
+			if err := s.openFront(ctx); err != nil {
 				return err
 			}
 			*called = s.front.addr
@@ -129,6 +131,19 @@ func (s *site) openAddresses(ctx context.Context) error {
 		s.balancers[service], *called = w, w.Addr
 	}
 	return nil
+}
+
+// openFront opens what counts requests, before nginx or the gateways.
+func (s *site) openFront(ctx context.Context) (err error) {
+	to, ending := s.listening(stack.Gateway), (*tls.Config)(nil)
+	if s.cfg.Nginx {
+		if s.nginx, err = openNginx(ctx, s.dir, to); err != nil {
+			return err
+		}
+		to, ending = []string{s.nginx.addr}, &tls.Config{ServerName: nginxName, InsecureSkipVerify: true} //nolint:gosec // by no authority
+	}
+	s.front, err = openFront(ctx, to, ending)
+	return err
 }
 
 // listening returns where the replicas of a service listen.
@@ -299,6 +314,9 @@ func (s *site) close() error {
 	}
 	if s.front != nil {
 		problems = append(problems, s.front.close())
+	}
+	if s.nginx != nil {
+		problems = append(problems, s.nginx.close())
 	}
 	if s.vendors != nil {
 		if err := s.vendors.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -37,6 +37,7 @@ type chaosCommand struct {
 	SilenceFor   time.Duration `default:"30s" help:"With --processes: how long a wire is silent, on average."`
 	Replicas     int           `default:"1" help:"With --processes: of each service."`
 	RollEvery    time.Duration `help:"With --processes: how often a process is replaced by a new one, as a rollout does; 0s never."`
+	Nginx        bool          `help:"With --roll-every: a real nginx stands before the gateways, with the configuration of deploy/proxy."`
 	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last of them."`
 	Gap          time.Duration `help:"With --processes: the pause between the messages of a burst, instead of that of the built-in flow."`
 }
@@ -57,7 +58,8 @@ The seed makes the plan: who comes when, what they say, what the vendors do wron
 wire is silent in which manner. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
 
 With --roll-every nothing fails. Instead processes are replaced in turn, all day: a new one starts, calls go to it once it is ready, and the
-old one is asked to end. No request may be refused.
+old one is asked to end. No request may be refused. With --nginx calls of the gateway go through Debian's nginx with the documented
+configuration: it is given the new gateway, reloaded, and has a second before the old one ends.
 
 With --goals the processes are two of each service behind balancers, and stream devices take part: real WebSockets, 250 to a process. Goals
 are said over the API at a steady rate and fall due some seconds later. Connections of devices are cut every few seconds, and one process
@@ -108,7 +110,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 		return err
 	}
 	p.Sessions, p.SilenceEvery, p.SilenceFor, p.Gap = cmp.Or(c.Sessions, driven), c.SilenceEvery, c.SilenceFor, c.Gap
-	p.Replicas, p.RollEvery = c.Replicas, c.RollEvery
+	p.Replicas, p.RollEvery, p.Nginx = c.Replicas, c.RollEvery, c.Nginx
 	report, err := p.Run(ctx)
 	if err != nil {
 		return err

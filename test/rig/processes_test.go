@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,19 +64,29 @@ func TestChaosOfProcesses(t *testing.T) {
 		})
 	}
 
-	t.Run("RefusesNothingWhileProcessesAreReplaced", func(t *testing.T) {
-		t.Parallel()
-		out, err := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
-			"--silence-every", "0s", "--replicas", "2", "--roll-every", "500ms").Output()
-		require.NoError(t, err, "%s", out)
+	for name, behind := range map[string][]string{"": nil, "BehindNginx": {"--nginx"}} {
+		t.Run("RefusesNothingWhileProcessesAreReplaced"+name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, append([]string{
+				"chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
+				"--silence-every", "0s", "--replicas", "2", "--roll-every", "500ms",
+			}, behind...)...)
+			var said bytes.Buffer
+			cmd.Stderr = &said
+			out, err := cmd.Output()
+			if strings.Contains(said.String(), chaos.ErrNoNginx.Error()) {
+				t.Skip(chaos.ErrNoNginx)
+			}
+			require.NoError(t, err, "%s%s", said.String(), out)
 
-		var report chaos.Report
-		require.NoError(t, json.Unmarshal(out, &report))
-		require.True(t, report.Kept)
-		require.Empty(t, report.Rollout.Refused)
-		require.Positive(t, report.Rollout.Replaced)
-		require.GreaterOrEqual(t, report.Rollout.Requests, int64(100))
-	})
+			var report chaos.Report
+			require.NoError(t, json.Unmarshal(out, &report))
+			require.True(t, report.Kept)
+			require.Empty(t, report.Rollout.Refused)
+			require.Positive(t, report.Rollout.Replaced)
+			require.GreaterOrEqual(t, report.Rollout.Requests, int64(100))
+		})
+	}
 
 	t.Run("R_03_KeepsEveryPromiseWhileWiresAreSilent", func(t *testing.T) {
 		t.Parallel()
