@@ -69,7 +69,7 @@ func openNginx(ctx context.Context, dir string, gateways []string) (n *nginx, er
 	if err := n.write(gateways); err != nil {
 		return nil, err
 	}
-	n.cmd = exec.Command(n.program, "-p", n.dir, "-c", "nginx.conf", "-g", "daemon off;") //nolint:noctx,gosec // close ends it; the program is nginx
+	n.cmd = exec.Command(n.program, "-p", n.dir, "-c", "nginx.conf", "-g", "daemon off;") //nolint:noctx,gosec // close ends nginx
 	output, err := os.Create(filepath.Join(n.dir, "output"))
 	if err != nil {
 		return nil, err
@@ -91,12 +91,12 @@ func readUp(name string) (string, error) {
 }
 
 // gatewayLine is the line of a replica in the upstream of the gateways.
-var gatewayLine = regexp.MustCompile(`(?m)^\t\tserver 127\.0\.0\.1:8080;.*\n`)
+var gatewayLine = regexp.MustCompile(`(?m)^\t\tserver 127\.0\.0\.1:8080( [^;]*)?;.*\n`)
 
 func (n *nginx) write(gateways []string) error {
 	var lines strings.Builder
 	for _, to := range gateways {
-		_, _ = fmt.Fprintf(&lines, "\t\tserver %s;\n", to) // a builder has no error
+		_, _ = fmt.Fprintf(&lines, "\t\tserver %s$1;\n", to) // a builder has no error
 	}
 	if !gatewayLine.MatchString(n.conf) {
 		return fmt.Errorf("%s has no line of a gateway", nginxFile)
