@@ -32,7 +32,10 @@ func (s *Service) SetOrganisationSettings(
 	if s.down {
 		return nil, unavailable()
 	}
-	if in.GetOrgId() == s.orgID && in.GetVersion() >= s.settings.GetVersion() {
+	if in.GetOrgId() != s.orgID {
+		return &messagingv1.SetOrganisationSettingsResponse{Version: in.GetVersion()}, nil
+	}
+	if in.GetVersion() >= s.settings.GetVersion() {
 		s.settings = in
 	}
 	return &messagingv1.SetOrganisationSettingsResponse{Version: s.settings.GetVersion()}, nil
@@ -43,6 +46,13 @@ func (s *Service) Settings() (*messagingv1.Sending, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.settings.GetSending(), s.settings.GetVersion()
+}
+
+// Retention returns how long the organisation has decided to keep what is messaging's.
+func (s *Service) Retention() *messagingv1.Retention {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings.GetRetention()
 }
 
 // ForgetOrganisation keeps that the senders of the organisation are deleted, once it has ended. The first call leaves numbers to be erased.

@@ -80,7 +80,7 @@ type statements struct {
 	claimOne, release                  string
 	complete, finish, extend, expedite string
 	get, retry, cancel, dismiss        string
-	gauges, deleteOld                  string
+	gauges, deleteOld, deleteOldOf     string
 	list                               map[string]string // by status
 }
 
@@ -94,7 +94,7 @@ func NewQueue(pool postgres.DB, table Table) *Queue {
 		claim: bySize(write(sqlClaim)), snoozeBehind: bySize(write(sqlSnoozeBehind)), claimOne: write(sqlClaimOne), release: write(sqlRelease),
 		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
-		gauges: write(sqlGauges), deleteOld: write(sqlDeleteOld),
+		gauges: write(sqlGauges), deleteOld: write(sqlDeleteOld), deleteOldOf: write(sqlDeleteOldOf),
 	}}
 }
 
@@ -150,9 +150,4 @@ func (t Table) names() *strings.Replacer {
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
 		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),
 	)
-}
-
-// withKeep is the statement of retention with the owner's condition in it.
-func (q *Queue) withKeep(condition string) string {
-	return strings.ReplaceAll(q.sql.deleteOld, "{keep}", condition)
 }

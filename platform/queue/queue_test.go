@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 )
 
 func TestEnqueue(t *testing.T) {
@@ -408,6 +409,42 @@ func TestRetention(t *testing.T) {
 	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{old[0], old[3], recent, open}, left)
+}
+
+func TestRetentionOfAnOrganisation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	usual, longer, shorter := uuid.NewString(), uuid.NewString(), uuid.NewString()
+	add := func(key string) {
+		for _, org := range []string{usual, longer, shorter} {
+			for i := range 3 {
+				n := b.job("")
+				n.OrgID, n.Key = org, fmt.Sprint(key, i)
+				b.add(n)
+			}
+		}
+		b.drain()
+	}
+	add("old-")
+	b.clock.Advance(20 * 24 * time.Hour)
+	add("aged-")
+	b.clock.Advance(11 * 24 * time.Hour)
+	add("recent-")
+	sweep := &queue.Retention{
+		Queue: b.queue, Keep: "j.idempotency_key like '%-0'", For: 30 * 24 * time.Hour, Setting: retention.Jobs,
+		Own: func(context.Context) (retention.Own, error) {
+			return retention.Own{longer: {retention.Jobs: 40 * 24 * time.Hour}, shorter: {retention.Jobs: 10 * 24 * time.Hour, "other": time.Hour}}, nil
+		},
+		Batch: 2, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
+	}
+	n, err := sweep.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2+0+4, n, "one of each three is kept")
+	for org, want := range map[string]int{usual: 7, longer: 9, shorter: 5} {
+		var left int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select count(*) from jobs where org_id = $1`, org).Scan(&left))
+		require.Equal(t, want, left)
+	}
 }
 
 func TestRetentionPassesOverWhatIsLocked(t *testing.T) {

@@ -105,8 +105,8 @@ func (r Rule) filled(text string) string {
 type Sweep struct {
 	DB    postgres.DB
 	Rules []Rule
-	// Own holds the decisions of organisations: how long, by organisation and Setting. Nil where they cannot.
-	Own     func(ctx context.Context) (map[string]map[string]time.Duration, error)
+	// Own reads the decisions of organisations. Nil where they cannot.
+	Own     func(ctx context.Context) (Own, error)
 	Metrics *Metrics // may be nil
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -114,7 +114,7 @@ type Sweep struct {
 
 // Pass deletes what is over now. One rule that fails does not keep the others from it.
 func (s *Sweep) Pass(ctx context.Context) error {
-	var own map[string]map[string]time.Duration
+	var own Own
 	if s.Own != nil {
 		var err error
 		if own, err = s.Own(ctx); err != nil {
@@ -133,7 +133,7 @@ func (s *Sweep) Pass(ctx context.Context) error {
 	return failed
 }
 
-func (s *Sweep) rule(ctx context.Context, r Rule, own map[string]map[string]time.Duration) error {
+func (s *Sweep) rule(ctx context.Context, r Rule, own Own) error {
 	orgs := []string{""}
 	if r.Setting != "" {
 		rows, err := s.DB.Query(ctx, r.filled(sqlOrganisations))

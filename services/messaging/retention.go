@@ -1,8 +1,11 @@
 package messaging
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/retention"
 )
 
@@ -12,6 +15,13 @@ type kept struct{ Messages, Receipts, Consent, Outbound, Audit time.Duration }
 // sqlSettled is true where a message is at its end. A status that a newer release wrote is not among these.
 const sqlSettled = `r.next_look_at is null
     and r.status in ('received', 'accepted', 'queued', 'sent', 'delivered', 'undelivered', 'failed', 'rejected', 'given_up', 'throttled')`
+
+// ownRetention reads how long organisations have decided to keep something. A ledger is kept for as long as the words of its messages.
+func ownRetention(ctx context.Context, db postgres.DB, kept kept, log *slog.Logger) (retention.Own, error) {
+	own, err := retention.ReadOwn(ctx, db, log)
+	own.Keep(retention.Consent, kept.Consent, retention.Messages, kept.Messages)
+	return own, err
+}
 
 const (
 	sqlTakeWords = `update sms_messages r set body = '' where r.ctid = any (array(select place from free)) returning 1`
@@ -31,14 +41,14 @@ func retentionRules(kept kept) []retention.Rule {
 		{
 			Table: "sms_messages", Holds: "messages: the words",
 			Kept:     "{for} after it was begun or came, once nothing is to become of it; the words are taken out, the record stays",
-			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
+			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "created_at", Of: "r.body <> ''", If: sqlSettled, Do: sqlTakeWords,
 			},
 		},
 		{
 			Table: "consents", Holds: "whether a number may be texted",
 			Kept:     "{for} after the last line of its ledger and the last message to the number; never while it is opted out",
-			Variable: "CONSENT_RETENTION", For: kept.Consent, Over: &retention.Over{
+			Variable: "CONSENT_RETENTION", Setting: retention.Consent, For: kept.Consent, Over: &retention.Over{
 				At: "updated_at", Of: "r.state = 'opted_in' and not r.carrier_blocks",
 				If: `not exists (select from consent_events e where e.org_id = r.org_id and e.phone = r.phone and e.at >= @before)
                     and not exists (select from sms_messages m
@@ -50,7 +60,7 @@ func retentionRules(kept kept) []retention.Rule {
 		{
 			Table: "sms_messages", Holds: "records of messages: to whom, when, status, idempotency key",
 			Kept:     "{for} after it was begun or came, once its words are gone and no ledger or preference names it",
-			Variable: "CONSENT_RETENTION", For: kept.Consent, Over: &retention.Over{
+			Variable: "CONSENT_RETENTION", Setting: retention.Consent, For: kept.Consent, Over: &retention.Over{
 				At: "created_at", Of: "r.body = ''", Do: sqlForgetMessages,
 				If: sqlSettled + ` and not exists (select from consent_events e where e.message_id = r.id)
                     and not exists (select from reminder_preferences p where p.message_id = r.id)`,
@@ -58,12 +68,20 @@ func retentionRules(kept kept) []retention.Rule {
 		},
 		{
 			Table: "sms_receipts", Holds: "what Twilio reported, word for word", Kept: "{for} after it came",
-			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at", Still: true},
+			Variable: "RECEIPTS_RETENTION", Setting: retention.Receipts, For: kept.Receipts, Over: &retention.Over{
+				At: "received_at", Of: "r.org_id is not null", Still: true,
+			},
+		},
+		{
+			Table: "sms_receipts", Holds: "the same about no message of ours, or kept by a release before",
+			Kept: "{for} after it came", Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{
+				At: "received_at", Of: "r.org_id is null", Still: true,
+			},
 		},
 		{Table: "sms_looks", Holds: "what was looked up, and what an operator said, about a message in doubt", Kept: "its message goes"},
 		{
 			Table: "consent_replies", Holds: "our own replies about consent, with their words", Kept: "{for} after it was due, once it is settled",
-			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
+			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "created_at", If: "r.due_at is null and r.expires_at < @before",
 			},
 		},
@@ -79,7 +97,7 @@ func retentionRules(kept kept) []retention.Rule {
 		{Table: "holds", Holds: "whom nothing is sent to for now, and which message of theirs may be an opt-out", Kept: person},
 		{
 			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
-			Variable: "OUTBOUND_RETENTION", For: kept.Outbound,
+			Variable: "OUTBOUND_RETENTION", Setting: retention.Outbound, For: kept.Outbound,
 		},
 		{
 			Table: "sms_counts", Holds: "how much was sent, by organisation or prefix: counts", Kept: "two days after its hour",
@@ -108,7 +126,7 @@ func rulesOfTheService(kept kept) []retention.Rule {
 	return []retention.Rule{
 		{
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
-			Variable: "AUDIT_RETENTION", For: kept.Audit, Over: &retention.Over{At: "at"},
+			Variable: "AUDIT_RETENTION", Setting: retention.Audit, For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
 		{Table: "organisations", Holds: "which organisations may not send: a status", Kept: "never"},
 		{
@@ -119,7 +137,7 @@ func rulesOfTheService(kept kept) []retention.Rule {
 			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
 			Kept: "never; that of a start after a stop goes with the next one",
 		},
-		{Table: "organisation_settings", Holds: "what an organisation has decided about sending", Kept: "the organisation goes"},
+		{Table: "organisation_settings", Holds: "what an organisation has decided about sending and retention", Kept: "the organisation goes"},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }

@@ -1,6 +1,7 @@
 package messaging
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -42,7 +43,11 @@ func keeps(t *testing.T) keeping {
 
 func (k keeping) pass() {
 	k.Helper()
-	sweep := retention.Sweep{DB: k.db, Rules: retentionRules(retained), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return today }}
+	log := slog.New(slog.DiscardHandler)
+	sweep := retention.Sweep{
+		DB: k.db, Rules: retentionRules(retained), Log: log, Now: func() time.Time { return today },
+		Own: func(ctx context.Context) (retention.Own, error) { return ownRetention(ctx, k.db, retained, log) },
+	}
 	require.NoError(k, sweep.Pass(k.Context()))
 }
 
@@ -97,6 +102,43 @@ func TestRetention(t *testing.T) {
 		require.False(t, again.Won, "it would go out a second time")
 		require.NotNil(t, again.Message)
 		require.Equal(t, "SMold", again.Message.SID)
+	})
+
+	t.Run("AnOrganisationKeepsForATimeThatItChose", func(t *testing.T) {
+		t.Parallel()
+		k := keeps(t)
+		usual, longer, shorter := uuid.New(), uuid.New(), uuid.New()
+		for org, days := range map[uuid.UUID]string{
+			longer: `{"messages": 3000, "receipts": 500}`, shorter: `{"messages": 60, "receipts": 40, "consent": 365}`,
+		} {
+			k.does(`insert into organisation_settings (org_id, sending, retention, version, updated_at) values ($1, '{}', $2, 1, $3)`, org, days, today)
+		}
+		for org, age := range map[uuid.UUID]int{usual: 401, longer: 401, shorter: 61} {
+			k.message(org, org.String(), "delivered", ago(age))
+		}
+		k.does(`update sms_receipts r set org_id = m.org_id from sms_messages m where m.id = r.message_id`)
+		k.does(`insert into sms_receipts (twilio_sid, status, error_code, raw, received_at) select 'SM' || d, 'sent', 0, '{}', $1::timestamptz - make_interval(days => d)
+			from unnest(array[91, 89]) d`, today)
+		k.pass()
+		words := func(org uuid.UUID) int { return k.count(`sms_messages where body <> '' and org_id = $1`, org) }
+		receipts := func(org uuid.UUID) int {
+			return k.count(`sms_receipts where message_id in (select id from sms_messages where org_id = $1)`, org)
+		}
+		require.Equal(t, []int{0, 1, 0}, []int{words(usual), words(longer), words(shorter)})
+		require.Equal(t, []int{0, 1, 0}, []int{receipts(usual), receipts(longer), receipts(shorter)})
+		require.Equal(t, 1, k.count(`sms_receipts where message_id is null`), "about no message of ours: as the deployment says")
+
+		k.does(`update sms_messages set created_at = $1, attempted_at = $1`, ago(5*365+1))
+		k.does(`update sms_messages set created_at = $1, attempted_at = $1 where org_id = $2`, ago(366), shorter)
+		k.does(`update consents set updated_at = (select created_at from sms_messages m where m.org_id = consents.org_id)`)
+		k.does(`alter table consent_events disable trigger consent_events_append_only`)
+		k.does(`update consent_events set at = (select created_at from sms_messages m where m.org_id = consent_events.org_id)`)
+		k.does(`alter table consent_events enable trigger consent_events_append_only`)
+		k.pass()
+		for _, table := range []string{"consents", "sms_messages"} {
+			left := func(org uuid.UUID) int { return k.count(table+` where org_id = $1`, org) }
+			require.Equal(t, []int{0, 1, 0}, []int{left(usual), left(longer), left(shorter)}, "%s: a ledger stays as long as the words of its messages", table)
+		}
 	})
 
 	t.Run("AMessageWhoseOutcomeIsOpenStaysAsItIs", func(t *testing.T) {

@@ -296,15 +296,23 @@ func (w *wiring) anchors(ctx context.Context) ([]process.Component, error) {
 	return []process.Component{loop}, nil
 }
 
+// ownRetention reads how long organisations have decided to keep something.
+func (w *wiring) ownRetention(ctx context.Context) (retention.Own, error) {
+	return ownRetention(ctx, w.pool, w.cfg.kept(), w.observed.Log)
+}
+
 // clear repeats the deletion of what is old: messages of the queue, events that onboarding has not fetched within a week (it does not run,
 // or is of a release that fetches none), the words of one-time codes once they have been at their end for as long as they are valid, and
 // the rows that the rules of retention say are over.
 func (w *wiring) clear(deleted *retention.Metrics) process.Repetition {
 	const keptEvents, batch = 7 * 24 * time.Hour, 1000
 	ended := (&queue.Retention{
-		Queue: w.stores.outbound.Jobs(), For: w.cfg.OutboundRetention, Log: w.observed.Log, Now: w.deps.Now,
+		Queue: w.stores.outbound.Jobs(), For: w.cfg.OutboundRetention, Setting: retention.Outbound, Own: w.ownRetention,
+		Log: w.observed.Log, Now: w.deps.Now,
 	}).Loop(w.deps.Rest)
-	sweep := &retention.Sweep{DB: w.pool, Rules: retentionRules(w.cfg.kept()), Metrics: deleted, Log: w.observed.Log, Now: w.deps.Now}
+	sweep := &retention.Sweep{
+		DB: w.pool, Rules: retentionRules(w.cfg.kept()), Own: w.ownRetention, Metrics: deleted, Log: w.observed.Log, Now: w.deps.Now,
+	}
 	ofQueue := ended.Once
 	ended.Once = func(ctx context.Context) (bool, error) {
 		more, err := ofQueue(ctx)

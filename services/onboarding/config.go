@@ -65,7 +65,7 @@ type Config struct {
 	// MessagesRetention is messaging's, too: it takes the words out of the inbox here.
 	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"keeps the words of messages"`
 
-	// TimelineRetention, AlarmsRetention and EngagementRetention are an organisation's where it has decided nothing itself.
+	// These, like all that is kept for a time, are an organisation's where it has decided nothing itself.
 	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"keeps a session's timeline after its end"`
 	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"keeps alarms of done steps, and settled dead letters"`
 	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"keeps changes of engagement, and results of runs"`

@@ -12,8 +12,8 @@ import (
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -173,7 +173,7 @@ func lookAtKept(ctx context.Context, cfg Config) (string, error) {
 	}
 	var organisations []string
 	for _, o := range all {
-		for _, what := range []string{people.KeepsTimeline, people.KeepsAudit} {
+		for _, what := range []string{retention.Timeline, retention.Audit} {
 			if days, decided := o.Retention[what]; decided && time.Duration(days)*24*time.Hour < shownFor {
 				organisations = append(organisations, fmt.Sprintf("%s (%s_days %d)", o.OrgID, what, days))
 			}

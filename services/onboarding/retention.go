@@ -9,7 +9,6 @@ import (
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -50,14 +49,14 @@ func Rules(kept Kept) []retention.Rule {
 		{
 			Table: "session_transitions", Holds: "the timeline of a session: what happened when, by whom; no words",
 			Kept:     "{for} after the end of its session; one line stays, which says so",
-			Variable: "TIMELINE_RETENTION", Setting: people.KeepsTimeline, For: kept.Timeline, Over: &retention.Over{
+			Variable: "TIMELINE_RETENTION", Setting: retention.Timeline, For: kept.Timeline, Over: &retention.Over{
 				From: "conversation_sessions", At: "ended_at", Of: "r.ended_at is not null and r.timeline_deleted_at is null", Do: sqlForgetTimeline,
 			},
 		},
 		{
 			Table: "step_alarms", Holds: "when a step was due",
 			Kept:     "{for} after it was set and due, once its session is past the step",
-			Variable: "ALARMS_RETENTION", Setting: people.KeepsAlarms, For: kept.Alarms, Over: &retention.Over{
+			Variable: "ALARMS_RETENTION", Setting: retention.Alarms, For: kept.Alarms, Over: &retention.Over{
 				At: "created_at", If: `r.due_at < @before and not exists (select from conversation_sessions s
                     where s.id = r.session_id and s.ended_at is null and (s.next_step_id = r.step_id or r.published_at is null))`,
 			},
@@ -77,7 +76,7 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "webhook_jobs", Holds: "what came in to be worked on, with what a person wrote",
 			Kept: "{for} after its end; while a held reply or a parked session names it, and one that waits for an operator " +
 				"until it is dismissed",
-			Variable: "JOBS_RETENTION", For: kept.Jobs,
+			Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs,
 		},
 		{
 			Table: "held_replies", Holds: "which jobs hold what a person wrote during a burst",
@@ -112,7 +111,7 @@ func Rules(kept Kept) []retention.Rule {
 	rules = append(rules,
 		retention.Rule{
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
-			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
+			Variable: "AUDIT_RETENTION", Setting: retention.Audit, For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
 	)
 	return append(rules, rulesOfDatabases()...)
@@ -136,25 +135,25 @@ func rulesOfTickets(kept Kept) []retention.Rule {
 		{
 			Table: "tickets", Holds: "words: the beginning of what the person wrote last, and why a colleague opened it",
 			Kept:     "{for} after they wrote; the words are taken out",
-			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
+			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "last_text_at", Of: "r.last_text <> '' or r.reason = 'operator' and r.detail <> ''", Do: sqlTakeTicketWords,
 			},
 		},
 		{
 			Table: "tickets", Holds: "who waited for a person of the organisation, why, and who answered",
 			Kept:     "{for} after it was closed",
-			Variable: "TIMELINE_RETENTION", Setting: people.KeepsTimeline, For: kept.Timeline, Over: &retention.Over{
+			Variable: "TIMELINE_RETENTION", Setting: retention.Timeline, For: kept.Timeline, Over: &retention.Over{
 				At: "closed_at", Of: "r.closed_at is not null",
 			},
 		},
 		{
 			Table: "ticket_answers", Holds: "what operators answered by hand",
 			Kept:     "{for} after it was written, once it is settled, or its ticket goes",
-			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.status <> 'sending'"},
+			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.status <> 'sending'"},
 		},
 		{
 			Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "{for} after it was written, or its ticket goes",
-			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at"},
+			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{At: "created_at"},
 		},
 	}
 }
@@ -188,13 +187,13 @@ func rulesOfFlows(kept Kept) []retention.Rule {
 		{Table: "flow_drafts", Holds: "texts of a flow that are being changed, and by whom", Kept: organisation},
 		{
 			Table: "flow_run_people", Holds: "for whom a run starts a flow, or why not: ids",
-			Kept: "{for} after the end of the run", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
+			Kept: "{for} after the end of the run", Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
 				At: "due_at", If: `exists (select from flow_runs f where f.id = r.run_id and f.finished_at < @before)`,
 			},
 		},
 		{
 			Table: "flow_runs", Holds: "runs of flows: the filter, and how they ended",
-			Kept: "{for} after its end, once its people are deleted", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
+			Kept: "{for} after its end, once its people are deleted", Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
 				At: "finished_at", Of: "r.finished_at is not null", If: `not exists (select from flow_run_people p where p.run_id = r.id)`,
 			},
 		},

@@ -1,6 +1,7 @@
 package onboarding_test
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -91,8 +92,11 @@ func TestRetention(t *testing.T) {
 	setup := func(t *testing.T) (*pgxpool.Pool, func()) {
 		t.Helper()
 		db := pgtest.New(t, schema.Migrations())
+		own := func(ctx context.Context) (retention.Own, error) {
+			return retention.ReadOwn(ctx, db, slog.New(slog.DiscardHandler))
+		}
 		sweep := &retention.Sweep{
-			DB: db, Rules: onboarding.Rules(retained), Own: people.NewStore(db).OwnRetention, Log: slog.New(slog.DiscardHandler),
+			DB: db, Rules: onboarding.Rules(retained), Own: own, Log: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return today },
 		}
 		return db, func() { require.NoError(t, sweep.Pass(t.Context())) }
@@ -117,7 +121,12 @@ func TestRetention(t *testing.T) {
 		t.Parallel()
 		db, pass := setup(t)
 		old, recent := settles(t, db, today.Add(-61*day)), settles(t, db, today.Add(-59*day))
-		for _, org := range []string{old, recent} {
+		longer, shorter := settles(t, db, today.Add(-61*day)), settles(t, db, today.Add(-41*day))
+		for org, days := range map[string]int{longer: 70, shorter: 40} {
+			_, err := db.Exec(t.Context(), `update organisation_settings set retention = jsonb_build_object('messages', $2::int) where org_id = $1`, org, days)
+			require.NoError(t, err)
+		}
+		for _, org := range []string{old, recent, longer, shorter} {
 			_, err := db.Exec(t.Context(), `update tickets set last_text = 'my child is sick' where org_id = $1`, org)
 			require.NoError(t, err)
 			_, err = db.Exec(t.Context(), `update ticket_answers set status = 'sent' where org_id = $1`, org)
@@ -131,6 +140,8 @@ func TestRetention(t *testing.T) {
 		}
 		require.Zero(t, words(old))
 		require.Equal(t, 3, words(recent))
+		require.Equal(t, 3, words(longer), "its organisation keeps them for longer")
+		require.Zero(t, words(shorter), "its organisation keeps them for less")
 		var tickets int
 		require.NoError(t, db.QueryRow(t.Context(), `select count(*) from tickets where org_id = $1`, old).Scan(&tickets))
 		require.Equal(t, 1, tickets, "that there was one stays as long as the timeline")

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/session"
@@ -39,7 +40,10 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 		Admit:   w.people.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	ended := &queue.Retention{Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	ended := &queue.Retention{
+		Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Setting: retention.Jobs, Own: w.ownRetention,
+		Log: w.deps.Log, Now: w.deps.Now,
+	}
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
 		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),

@@ -8,6 +8,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/messaging"
 )
@@ -29,7 +30,7 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	}
 	w.wakeDeliveries = func() { queue.Wake(wake) }
 	w.feed = events.NewFeed(events.FeedConfig{
-		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Wake: w.wakeDeliveries, Waited: w.store.Waited,
+		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Own: w.ownRetention, Wake: w.wakeDeliveries, Waited: w.store.Waited,
 		Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
@@ -38,12 +39,14 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 		Admit: events.NewYield(w.store.Waited, w.deps.Now).Admit, Backoff: events.Backoff, Workers: deliveryWorkers,
 		Timeout: events.DeliveryTimeout, Transient: transient, Wake: wake, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	retention := &queue.Retention{Queue: rows.Deliveries(), For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	ended := &queue.Retention{
+		Queue: rows.Deliveries(), For: w.cfg.JobsRetention, Setting: retention.Jobs, Own: w.ownRetention, Log: w.deps.Log, Now: w.deps.Now,
+	}
 	rest := w.deps.Rest
 	w.components = append(w.components,
 		w.loops.Loop("events", w.feed.Loop(rest).Run),
 		w.loops.Loop("event-readers", w.readers.Loop(rest).Run),
 		bounded(w.loops.Loop("event-deliveries", deliveries.Loop(rest).Run), stopLoops),
-		w.loops.Loop("event-deliveries-retention", retention.Loop(rest).Run))
+		w.loops.Loop("event-deliveries-retention", ended.Loop(rest).Run))
 	return nil
 }

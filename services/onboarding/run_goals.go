@@ -8,6 +8,7 @@ import (
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/devices"
@@ -82,16 +83,21 @@ const forgottenGoals = 500
 
 // forgetGoals deletes what was over long ago, a batch after the other.
 func (w *wiring) forgetGoals(ctx context.Context) error {
+	own, err := w.ownRetention(ctx)
+	if err != nil {
+		return err
+	}
 	var all goals.Forgotten
-	for ctx.Err() == nil {
-		f, err := goals.NewStore(w.pool).Forget(ctx, w.deps.Now().Add(-w.cfg.GoalsRetention), forgottenGoals)
+	parts := own.Parts(retention.Goals, w.cfg.GoalsRetention, w.deps.Now())
+	for len(parts) > 0 && ctx.Err() == nil {
+		f, err := goals.NewStore(w.pool).Forget(ctx, parts[0], forgottenGoals)
 		if err != nil {
 			return err
 		}
 		process.Progress(ctx)
 		all.Goals, all.Devices, all.Readings = all.Goals+f.Goals, all.Devices+f.Devices, all.Readings+f.Readings
 		if max(f.Goals, f.Devices, f.Readings) < forgottenGoals {
-			break
+			parts = parts[1:]
 		}
 	}
 	if all != (goals.Forgotten{}) {

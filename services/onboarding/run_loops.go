@@ -22,7 +22,8 @@ func (w *wiring) addLoops() {
 		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
 	}
 	jobs := &queue.Retention{
-		Queue: w.store.Jobs(), Keep: conversation.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
+		Queue: w.store.Jobs(), Keep: conversation.KeptJobs, For: w.cfg.JobsRetention,
+		Setting: retention.Jobs, Own: w.ownRetention, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
@@ -65,11 +66,16 @@ func (w *wiring) reviving(r process.Repetition) process.Repetition {
 	return r
 }
 
+// ownRetention reads how long organisations have decided to keep something.
+func (w *wiring) ownRetention(ctx context.Context) (retention.Own, error) {
+	return retention.ReadOwn(ctx, w.pool, w.deps.Log)
+}
+
 // forgetting has a retention delete the goals and the events too that were over long ago, and what the rules say is over.
 func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	jobs := r.Once
 	sweep := &retention.Sweep{
-		DB: w.pool, Rules: Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
+		DB: w.pool, Rules: Rules(w.cfg.kept()), Own: w.ownRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)

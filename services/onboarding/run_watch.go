@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres/history"
+	"paceline.internal/platform/retention"
 )
 
 // firstBeat bounds the first beat.
@@ -19,8 +20,14 @@ func (w *wiring) watch() error {
 		DB: w.pool, Now: w.deps.Now, Log: w.deps.Log, Noted: func() {},
 		Back: func(ctx context.Context, tx pgx.Tx, lost history.Loss) error {
 			since, now := lost.Since, w.deps.Now()
-			if oldest := now.Add(-w.cfg.JobsRetention); since.Before(oldest) { // what was delivered before is forgotten, and would come again
-				since = oldest
+			own, err := w.ownRetention(ctx)
+			if err != nil {
+				return err
+			}
+			for _, part := range own.Parts(retention.Jobs, w.cfg.JobsRetention, now) {
+				if since.Before(part.Before) { // what was delivered before is forgotten, and would come again
+					since = part.Before
+				}
 			}
 			return w.store.SweepAgain(ctx, tx, since, now)
 		},

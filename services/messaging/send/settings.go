@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/phone"
+	"paceline.internal/platform/retention"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1" //nolint:depguard // Sending is stored in the form of the RPC
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/sms"
@@ -118,6 +119,26 @@ func overlayCap(name string, of *Cap, decided *messagingv1.Cap) error {
 	return nil
 }
 
+// ownRetention reads for how many days what is kept; nil of none, which leaves it as it is. sms.ErrInvalid.
+func ownRetention(in *messagingv1.Retention) (map[string]int32, error) {
+	if in == nil {
+		return nil, nil //nolint:nilnil // nothing is said about it
+	}
+	own := map[string]int32{}
+	for kind, days := range map[string]int32{
+		retention.Messages: in.GetMessagesDays(), retention.Consent: in.GetConsentDays(), retention.Receipts: in.GetReceiptsDays(),
+		retention.Outbound: in.GetOutboundDays(), retention.Audit: in.GetAuditDays(),
+	} {
+		if days != 0 && !retention.Fits(kind, int(days)) {
+			return nil, edge.Invalid("retention."+kind+"_days", fmt.Sprintf("must be %d to %d, or 0", retention.LeastDays(kind), retention.MostDays))
+		}
+		if days != 0 {
+			own[kind] = days
+		}
+	}
+	return own, nil
+}
+
 // SetOrganisationSettings takes what an organisation has decided about how texts are sent for it.
 func (s *RPC) SetOrganisationSettings(
 	ctx context.Context, r *messagingv1.SetOrganisationSettingsRequest,
@@ -132,7 +153,11 @@ func (s *RPC) SetOrganisationSettings(
 	if err := new(Settings).overlay(r.GetSending()); err != nil {
 		return nil, err
 	}
-	kept, err := s.Store.SetSending(ctx, orgID, r.GetSending(), r.GetVersion(), s.Now())
+	days, err := ownRetention(r.GetRetention())
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.Store.SetSending(ctx, orgID, r.GetSending(), days, r.GetVersion(), s.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -76,8 +76,25 @@ func TestSettingsOfAnOrganisation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, send.Settings{Caps: b.Config.Caps, Numbers: b.Config.Numbers}, again, "another process knows within seconds")
 
+	keeps := func(version int64, days *messagingv1.Retention) string {
+		_, err := rooms.SetOrganisationSettings(t.Context(), &messagingv1.SetOrganisationSettingsRequest{OrgId: org.String(), Version: version, Retention: days})
+		require.NoError(t, err)
+		var stored string
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select retention::text from organisation_settings where org_id = $1`, org).Scan(&stored))
+		return stored
+	}
+	all := &messagingv1.Retention{MessagesDays: 30, ConsentDays: 365, ReceiptsDays: 31, OutboundDays: 1, AuditDays: 32}
+	require.JSONEq(t, `{"messages": 30, "consent": 365, "receipts": 31, "outbound": 1, "audit": 32}`, keeps(4, all))
+	require.JSONEq(t, keeps(4, all), keeps(5, nil), "an onboarding of the release before knows nothing of it")
+	require.JSONEq(t, keeps(5, all), keeps(4, &messagingv1.Retention{}), "told late")
+	require.JSONEq(t, `{}`, keeps(6, &messagingv1.Retention{}), "as the environment says, again")
+	_, err = rooms.SetOrganisationSettings(t.Context(), &messagingv1.SetOrganisationSettingsRequest{
+		OrgId: org.String(), Version: 7, Retention: &messagingv1.Retention{ConsentDays: 364},
+	})
+	require.ErrorIs(t, err, sms.ErrInvalid)
+
 	require.NoError(t, b.Store.SetOrganisation(t.Context(), org, "ended", 1, b.Clock.Now()))
-	require.NoError(t, b.decide(rooms, org, 4, decided))
+	require.NoError(t, b.decide(rooms, org, 8, decided))
 	require.Equal(t, again, settings(org), "nothing more is kept of an organisation that has ended")
 
 	for _, bad := range []*messagingv1.Sending{

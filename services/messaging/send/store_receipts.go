@@ -20,8 +20,8 @@ order by id for no key update`
 
 // sqlKeepReceipts keeps receipts as they came, each distinct one once; without an id they are about not ours.
 const sqlKeepReceipts = `
-insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
-select message, sid, status, code, raw, at
+insert into sms_receipts (message_id, org_id, twilio_sid, status, error_code, raw, received_at)
+select message, (select m.org_id from sms_messages m where m.id = message), sid, status, code, raw, at
 from unnest(@id::uuid[], @reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
 	u (message, sid, status, code, raw, at)
 on conflict (twilio_sid, status, error_code) do nothing`
@@ -61,10 +61,10 @@ with merged as (
 	from unnest(` + arraysOfUpdate + `, @version::text[]) with ordinality
 		as u (` + namesOfUpdate + `, version, n)
 	where m.id = u.id and m.id = any(@id::uuid[]) and m.xmin::text = u.version
-	returning u.n, m.id
+	returning u.n, m.id, m.org_id
 ), kept as (
-	insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
-	select m.id, r.sid, r.status, r.code, r.raw, r.at
+	insert into sms_receipts (message_id, org_id, twilio_sid, status, error_code, raw, received_at)
+	select m.id, m.org_id, r.sid, r.status, r.code, r.raw, r.at
 	from merged m join unnest(@reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
 		with ordinality r (sid, status, code, raw, at, n) on r.n = m.n
 	on conflict (twilio_sid, status, error_code) do nothing

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"paceline.internal/platform/retention"
-	"paceline.internal/services/onboarding/people"
 )
 
 // Rules returns how long the rows of the room's tables are kept.
@@ -13,7 +12,7 @@ func Rules(kept, jobs time.Duration) []retention.Rule {
 		{
 			Table: "engagement_state_transitions", Holds: "how a person came to stand where they do",
 			Kept:     "{for} after it; the newest of a person, and one that an outreach or a later one names, stay with those",
-			Variable: "ENGAGEMENT_RETENTION", Setting: people.KeepsEngagement, For: kept, Over: &retention.Over{
+			Variable: "ENGAGEMENT_RETENTION", Setting: retention.Engagement, For: kept, Over: &retention.Over{
 				At: "created_at", Still: true, If: `not exists (select from user_engagement_states u where u.transition_id = r.id)
                     and not exists (select from engagement_outreach o where o.transition_id = r.id)
                     and not exists (select from engagement_state_transitions n where n.supersedes = r.id)`,
@@ -21,7 +20,7 @@ func Rules(kept, jobs time.Duration) []retention.Rule {
 		},
 		{
 			Table: "engagement_runs", Holds: "what the runs of engagement did: counts", Kept: "{for} after its end; the newest of each kind stays",
-			Variable: "ENGAGEMENT_RETENTION", Setting: people.KeepsEngagement, For: kept, Over: &retention.Over{
+			Variable: "ENGAGEMENT_RETENTION", Setting: retention.Engagement, For: kept, Over: &retention.Over{
 				At: "finished_at", Of: "r.finished_at is not null",
 				If: `exists (select from engagement_runs n where n.org_id = r.org_id and n.job = r.job and n.period > r.period)`,
 			},
@@ -31,7 +30,7 @@ func Rules(kept, jobs time.Duration) []retention.Rule {
 			Kept: "62 days after it was reported, by when it is counted no more", For: ActionsKept, Over: &retention.Over{At: "created_at"},
 		},
 		{
-			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", For: jobs,
+			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: jobs,
 			Kept: "{for} after its end; the goodbye that a person may still answer stays",
 		},
 	}

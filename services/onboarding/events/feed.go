@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"paceline.internal/platform/process"
+	"paceline.internal/platform/retention"
 )
 
 const (
@@ -43,12 +44,14 @@ type log interface { //nolint:interfacebloat // each is one step that a crash ma
 	// of it; more says that there is more to take.
 	FanOut(ctx context.Context, subscriptionID string, limit, open int, now time.Time) (n int, more bool, err error)
 	// Late are the active subscriptions for which there are events in the log that were recorded before an instant.
-	Late(ctx context.Context, before time.Time) ([]string, error)
+	Late(ctx context.Context, part retention.Part, before time.Time) ([]string, error)
 	// Pause pauses an active subscription: what waits for it goes back to the log. It reports whether it was active.
 	Pause(ctx context.Context, subscriptionID, reason string, now time.Time) (bool, error)
 	// Forget deletes a batch of events that were recorded before an instant, and those that a subscription has yet to take only before
 	// the other. It begins behind after, and reports where to go on; 0 at the end.
-	Forget(ctx context.Context, before, beforeForSubscribers time.Time, after int64, limit int) (next int64, n int, err error)
+	Forget(
+		ctx context.Context, part retention.Part, beforeForSubscribers time.Time, after int64, limit int,
+	) (next int64, n int, err error)
 }
 
 // messaging hands over its events.
@@ -62,9 +65,10 @@ type messaging interface {
 type FeedConfig struct {
 	Log       log
 	Messaging messaging
-	Retention time.Duration // how long an event is kept; 0 keeps it until all subscriptions have it
-	Wake      func()        // of deliveries
-	Waited    func() int    // how many conversations have had to wait for the database so far
+	Retention time.Duration                                    // how long an event is kept; 0 keeps it until all subscriptions have it
+	Own       func(ctx context.Context) (retention.Own, error) // where an organisation has decided that; nil for nowhere
+	Wake      func()                                           // of deliveries
+	Waited    func() int                                       // how many conversations have had to wait for the database so far
 	Recorded  metric.Int64Counter
 	Logger    *slog.Logger
 	Now       func() time.Time
@@ -157,10 +161,27 @@ func (f *Feed) fanOut(ctx context.Context) (more bool, err error) {
 
 // Forget pauses the subscriptions that have fallen behind, and deletes the events that need not be kept.
 func (f *Feed) Forget(ctx context.Context) error {
-	now := f.Now()
-	before := now.Add(-f.Retention)
-	forSubscribers := now.Add(-max(f.Retention, KeptForSubscribers))
-	late, err := f.Log.Late(ctx, forSubscribers)
+	var own retention.Own
+	if f.Own != nil {
+		var err error
+		if own, err = f.Own(ctx); err != nil {
+			return err
+		}
+	}
+	for _, part := range own.Parts(retention.Events, f.Retention, f.Now()) {
+		if err := f.forget(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Feed) forget(ctx context.Context, part retention.Part) error {
+	forSubscribers := part.Before
+	if least := f.Now().Add(-KeptForSubscribers); least.Before(forSubscribers) {
+		forSubscribers = least
+	}
+	late, err := f.Log.Late(ctx, part, forSubscribers)
 	if err != nil {
 		return err
 	}
@@ -171,7 +192,7 @@ func (f *Feed) Forget(ctx context.Context) error {
 	}
 	var after int64
 	for ctx.Err() == nil {
-		next, n, err := f.Log.Forget(ctx, before, forSubscribers, after, feedBatch)
+		next, n, err := f.Log.Forget(ctx, part, forSubscribers, after, feedBatch)
 		if err != nil || next == 0 {
 			return err
 		}

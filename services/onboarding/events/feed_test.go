@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/events"
 )
 
@@ -174,6 +175,26 @@ func TestFeed(t *testing.T) {
 		require.ErrorIs(t, err, events.ErrAhead, "of another environment, or from before a restore")
 		_, _, err = w.store.Read(t.Context(), another, 4, []string{}, 10)
 		require.NoError(t, err, "who has had all of their own has missed nothing")
+	})
+
+	t.Run("AnOrganisationKeepsItsEventsForATimeThatItChose", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t)
+		f := w.feed()
+		f.Own = func(context.Context) (retention.Own, error) {
+			return retention.Own{orgID: {retention.Events: 9 * 24 * time.Hour}, another: {retention.Events: 4 * 24 * time.Hour}}, nil
+		}
+		third := uuid.NewString()
+		for _, age := range []time.Duration{8, 5, 1} { // days
+			for _, org := range []string{orgID, another, third} {
+				w.tells(org, "session.advanced", "ana", int(age))
+			}
+			w.moves(f)
+			w.clock.Advance(map[time.Duration]time.Duration{8: 3, 5: 4, 1: 1}[age] * 24 * time.Hour)
+		}
+		require.NoError(t, f.Forget(t.Context()))
+		left := func(org string) int { return w.count(`select count(*) from events where org_id = $1`, org) }
+		require.Equal(t, []int{3, 1, 2}, []int{left(orgID), left(another), left(third)})
 	})
 
 	t.Run("AReaderOfARareTypeIsToldHowFarItWasLookedFor", func(t *testing.T) {

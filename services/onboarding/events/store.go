@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 )
 
 // Store keeps the log, its subscriptions and their deliveries.
@@ -316,17 +318,17 @@ where id = @id`
 
 	sqlLate = `
 select s.id::text from event_subscriptions s
-where s.status = 'active'
+where s.status = 'active' and {part}
   and (select e.recorded_at from events e where e.org_id = s.org_id and e.seq > s.cursor_seq order by e.seq limit 1) < @before
 order by s.id`
 
 	sqlForgetEvents = `
 with looked as materialized (
-    select seq, org_id, recorded_at from events where seq > @after order by seq limit @limit
+    select e.seq, e.org_id, e.recorded_at from events e where e.seq > @after and {walk} order by e.seq limit @limit
 ), gone as (
     delete from events where seq = any (array(
         select l.seq from looked l
-        where l.recorded_at < @before and (l.recorded_at < @before_for_subscribers
+        where {part} and l.recorded_at < @before and (l.recorded_at < @before_for_subscribers
             or not exists (select from event_subscriptions s where s.org_id = l.org_id and s.cursor_seq < l.seq))))
     returning org_id, seq
 ), started as (
@@ -351,20 +353,29 @@ func (s *Store) Pause(ctx context.Context, id, reason string, now time.Time) (pa
 	return paused, wrap("pause a subscription", err)
 }
 
-// Late are the active subscriptions for which there are events that were recorded before an instant.
-func (s *Store) Late(ctx context.Context, before time.Time) (ids []string, err error) {
-	rows, err := s.pool.Query(ctx, sqlLate, postgres.Args{"before": before})
+// Late are the active subscriptions, of the organisations of a part, for which there are events that were recorded before an instant.
+func (s *Store) Late(ctx context.Context, part retention.Part, before time.Time) (ids []string, err error) {
+	args := part.Args(postgres.Args{})
+	args["before"] = before
+	rows, err := s.pool.Query(ctx, part.SQL(sqlLate, "s"), args)
 	if err == nil {
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
 	return ids, wrap("look for subscriptions that are late", err)
 }
 
-// Forget deletes a batch of old events, notes up to where, and says where the next batch begins; 0 when there is none.
-func (s *Store) Forget(ctx context.Context, before, forSubscribers time.Time, after int64, limit int) (next int64, n int, err error) {
-	err = s.pool.QueryRow(ctx, sqlForgetEvents, postgres.Args{
-		"before": before, "before_for_subscribers": forSubscribers, "after": after, "limit": limit,
-	}).Scan(&next, &n)
+// Forget deletes a batch of old events, of the organisations of a part, notes up to where, and says where the next batch begins; 0 when there
+// is none.
+func (s *Store) Forget(
+	ctx context.Context, part retention.Part, forSubscribers time.Time, after int64, limit int,
+) (next int64, n int, err error) {
+	walk := "true" // a log of all, so that each event is read once
+	if part.Org != "" {
+		walk = "e.org_id = @org::uuid"
+	}
+	err = s.pool.QueryRow(ctx, part.SQL(strings.ReplaceAll(sqlForgetEvents, "{walk}", walk), "l"), part.Args(postgres.Args{
+		"before_for_subscribers": forSubscribers, "after": after, "limit": limit,
+	})).Scan(&next, &n)
 	return next, n, wrap("forget events", err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/schema"
 )
@@ -83,8 +84,18 @@ func TestQueriesOfGoals(t *testing.T) {
 			want: []string{"goals_due", "goal_alarms_unpublished"},
 		},
 		{
-			name: "Retention", ask: func(ctx context.Context) error { _, err := store.Forget(ctx, now.Add(-600*time.Hour), 100); return err },
+			name: "Retention", ask: func(ctx context.Context) error {
+				_, err := store.Forget(ctx, retention.Part{But: []string{}, Before: now.Add(-600 * time.Hour)}, 100)
+				return err
+			},
 			want: []string{"goals_over", "goals_one_undo", "goal_alarms_goal_id_generation_key", "goal_transitions_by_goal", "devices_deleted", "goals_by_device"},
+		},
+		{
+			name: "RetentionOfAnOrganisation", ask: func(ctx context.Context) error {
+				_, err := store.Forget(ctx, retention.Part{Org: orgID, Before: now.Add(-600 * time.Hour)}, 100)
+				return err
+			},
+			want: []string{"goals_over_by_org", "goals_one_undo", "goal_readings_by_org_and_age"},
 		},
 	} {
 		l.Heard = nil

@@ -15,7 +15,7 @@ const (
 	sqlForgetGoals = `
 with old as materialized (
     select g.id from goals g
-    where g.ended_at is not null and greatest(g.ended_at, g.scheduled_for) < @before
+    where {part} and g.ended_at is not null and greatest(g.ended_at, g.scheduled_for) < @before
       and not exists (select from goals u where u.undo_of = g.id)
     order by greatest(g.ended_at, g.scheduled_for) limit @limit for update of g skip locked
 ), alarms as (
@@ -28,26 +28,26 @@ delete from goals where id = any(array(select id from old))`
 	// A device stays as long as a goal names it.
 	sqlForgetDevices = `
 delete from devices where id = any(array(
-    select d.id from devices d where d.deleted_at < @before and not exists (select from goals g where g.device_id = d.id)
+    select d.id from devices d where {part} and d.deleted_at < @before and not exists (select from goals g where g.device_id = d.id)
     order by d.deleted_at limit @limit for update skip locked))`
 
 	sqlForgetReadings = `
 delete from goal_readings where (profile_id, idempotency_key) in (
-    select profile_id, idempotency_key from goal_readings where created_at < @before
-    order by created_at limit @limit for update skip locked)`
+    select r.profile_id, r.idempotency_key from goal_readings r where {part} and r.created_at < @before
+    order by r.created_at limit @limit for update skip locked)`
 )
 
 // Forgotten counts the rows that one batch has deleted.
 type Forgotten struct{ Goals, Devices, Readings int64 }
 
 // Forget deletes one batch, of at most limit rows of each kind, of goals that were over before an instant, devices that were deleted, and
-// readings that no repeat asks for any more.
-func (s *Store) Forget(ctx context.Context, before time.Time, limit int) (f Forgotten, err error) {
+// readings that no repeat asks for any more; of the organisations of a part.
+func (s *Store) Forget(ctx context.Context, part retention.Part, limit int) (f Forgotten, err error) {
 	for _, one := range []struct {
-		sql     string
-		deleted *int64
-	}{{sqlForgetGoals, &f.Goals}, {sqlForgetDevices, &f.Devices}, {sqlForgetReadings, &f.Readings}} {
-		tag, err := s.pool.Exec(ctx, one.sql, postgres.Args{"before": before, "limit": limit})
+		sql, row string
+		deleted  *int64
+	}{{sqlForgetGoals, "g", &f.Goals}, {sqlForgetDevices, "d", &f.Devices}, {sqlForgetReadings, "r", &f.Readings}} {
+		tag, err := s.pool.Exec(ctx, part.SQL(one.sql, one.row), part.Args(postgres.Args{"limit": limit}))
 		if err != nil {
 			return f, fmt.Errorf("forget goals: %w", err)
 		}
@@ -60,19 +60,19 @@ func (s *Store) Forget(ctx context.Context, before time.Time, limit int) (f Forg
 func Rules(kept time.Duration) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "devices", Holds: "where a person's goals run", Variable: "GOALS_RETENTION", For: kept,
+			Table: "devices", Holds: "where a person's goals run", Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
 			Kept: "{for} after it was deleted, once no goal names it",
 		},
 		{Table: "device_nodes", Holds: "the processes that hold streams of devices", Kept: "an hour after the process was last heard of"},
 		{
-			Table: "goals", Holds: "what is to happen, in the person's words", Variable: "GOALS_RETENTION", For: kept,
+			Table: "goals", Holds: "what is to happen, in the person's words", Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
 			Kept: "{for} after its end and its time; one that was brought back stays as long as the goal that says so",
 		},
 		{Table: "goal_alarms", Holds: "when a goal was due", Kept: "its goal goes"},
 		{Table: "goal_transitions", Holds: "the timeline of a goal", Kept: "its goal goes"},
 		{
 			Table: "goal_readings", Holds: "what a model read of a text", Kept: "{for} after it was read",
-			Variable: "GOALS_RETENTION", For: kept,
+			Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
 		},
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 func (b *bundle) forgets(before time.Time, limit int) goals.Forgotten {
 	b.t.Helper()
-	f, err := b.store.Forget(b.t.Context(), before, limit)
+	f, err := b.store.Forget(b.t.Context(), retention.Part{But: []string{}, Before: before}, limit)
 	require.NoError(b.t, err)
 	return f
 }
@@ -53,8 +54,18 @@ func TestRetention(t *testing.T) {
 		b.plays(day)
 
 		require.Zero(t, b.forgets(begin, 100))
+		for _, part := range (retention.Own{orgID: {retention.Goals: 2 * day}}).Parts(retention.Goals, 0, begin.Add(2*day)) {
+			f, err := b.store.Forget(t.Context(), part, 100)
+			require.NoError(t, err)
+			require.Zero(t, f, "the organisation keeps them for longer")
+		}
+		f, err := b.store.Forget(t.Context(), retention.Part{Org: uuid.NewString(), Before: begin.Add(day)}, 100)
+		require.NoError(t, err)
+		require.Zero(t, f, "another organisation keeps its own for less")
 		require.Equal(t, goals.Forgotten{Goals: 1, Readings: 1}, b.forgets(begin.Add(time.Hour), 100), "the time of the other one is not over")
-		require.Equal(t, goals.Forgotten{Goals: 1, Devices: 1}, b.forgets(begin.Add(2*time.Hour), 100))
+		f, err = b.store.Forget(t.Context(), retention.Part{Org: orgID, Before: begin.Add(2 * time.Hour)}, 100)
+		require.NoError(t, err)
+		require.Equal(t, goals.Forgotten{Goals: 1, Devices: 1}, f)
 		require.Zero(t, b.forgets(begin.Add(2*time.Hour), 100))
 		require.Equal(t, 1, b.count(`select count(*) from goals`))
 		require.Equal(t, 1, b.count(`select count(*) from goal_alarms where goal_id = $1`, later.ID))

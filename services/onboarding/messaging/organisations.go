@@ -3,8 +3,10 @@ package messaging
 import (
 	"context"
 
+	"paceline.internal/platform/retention"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/organisations"
+	"paceline.internal/services/onboarding/people"
 )
 
 // SetOrganisation has messaging know whether an organisation may send; people.ErrUnavailable.
@@ -20,11 +22,15 @@ func (c *Client) ForgetOrganisation(ctx context.Context, orgID string) (more boo
 	return answer.GetMore(), translate(err)
 }
 
-// SetSending has messaging know a version of what an organisation has decided about sending, and returns the one that it keeps;
+// SetSending has messaging know a version of what an organisation has decided about sending and retention, and returns the one that it keeps;
 // people.ErrUnavailable.
-func (c *Client) SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) (kept int64, err error) {
+func (c *Client) SetSending(ctx context.Context, decided people.Untold) (kept int64, err error) {
+	days := func(kind string) int32 { return int32(min(decided.Retention[kind], retention.MostDays)) }
 	answer, err := c.rpc.SetOrganisationSettings(ctx, &messagingv1.SetOrganisationSettingsRequest{
-		OrgId: orgID, Version: version, Sending: decided,
+		OrgId: decided.OrgID, Version: decided.Version, Sending: decided.Sending, Retention: &messagingv1.Retention{
+			MessagesDays: days(retention.Messages), ConsentDays: days(retention.Consent), ReceiptsDays: days(retention.Receipts),
+			OutboundDays: days(retention.Outbound), AuditDays: days(retention.Audit),
+		},
 	})
 	return answer.GetVersion(), translate(err)
 }

@@ -14,7 +14,6 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
@@ -367,8 +366,8 @@ func (p *Ports) Decided(ctx context.Context, org string) (people.Decided, error)
 	return read(p, "Decided", func() (people.Decided, error) { return p.Stores.Decided(ctx, org) })
 }
 
-func (p *Ports) SetSending(ctx context.Context, org string, version int64, decided *messagingv1.Sending) (int64, error) {
-	return call(p, "SetSending", func() (int64, error) { return p.carrier.SetSending(asItself(ctx), org, version, decided) })
+func (p *Ports) SetSending(ctx context.Context, decided people.Untold) (int64, error) {
+	return call(p, "SetSending", func() (int64, error) { return p.carrier.SetSending(asItself(ctx), decided) })
 }
 
 func (p *Ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (people.Profile, error) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"paceline.internal/platform/phone"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1" //nolint:depguard // settings are stored in the form of the RPC
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
 )
@@ -37,7 +36,7 @@ type carrier interface {
 	ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error
 	// SetSending has messaging know a version of what an organisation has decided about sending, and returns the one that it keeps, which may
 	// be higher; ErrUnavailable.
-	SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) (kept int64, err error)
+	SetSending(ctx context.Context, decided Untold) (kept int64, err error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out; ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }

@@ -15,6 +15,7 @@ import (
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/retention"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/request"
@@ -87,7 +88,9 @@ func (s *RPC) UpdateSettings(
 	}
 	if stored.Pending {
 		telling, cancel := context.WithTimeout(ctx, tellWithin)
-		known, told := s.People.tell(telling, Untold{OrgID: request.Org(ctx), Version: stored.Version, Sending: stored.Sending})
+		known, told := s.People.tell(telling, Untold{
+			OrgID: request.Org(ctx), Version: stored.Version, Sending: stored.Sending, Retention: stored.Retention,
+		})
 		cancel()
 		if told != nil {
 			s.People.Log.WarnContext(ctx, "onboarding.settings_not_told", "org_id", request.Org(ctx), "error", told)
@@ -146,9 +149,6 @@ func inboxSettings(in *onboardingv1.Settings) (limit *int, distress []string, er
 	return limit, distress, nil
 }
 
-// What an organisation may decide about its retention: a month is more than a step is delayed, and ten years outlast every claim.
-const leastDays, mostDays = 30, 3660
-
 // ownRetention reads how long what is kept; nil of none.
 func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
 	if in == nil {
@@ -156,16 +156,21 @@ func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
 	}
 	own := map[string]int{}
 	for kind, days := range map[string]int32{
-		KeepsTimeline: in.GetTimelineDays(), KeepsAlarms: in.GetAlarmsDays(),
-		KeepsEngagement: in.GetEngagementDays(), KeepsAudit: in.GetAuditDays(),
+		retention.Timeline: in.GetTimelineDays(), retention.Alarms: in.GetAlarmsDays(), retention.Engagement: in.GetEngagementDays(),
+		retention.Audit: in.GetAuditDays(), retention.Messages: in.GetMessagesDays(), retention.Consent: in.GetConsentDays(),
+		retention.Receipts: in.GetReceiptsDays(), retention.Outbound: in.GetOutboundDays(), retention.Goals: in.GetGoalsDays(),
+		retention.Events: in.GetEventsDays(), retention.Jobs: in.GetJobsDays(),
 	} {
-		if days != 0 && (days < leastDays || days > mostDays) {
+		if days != 0 && !retention.Fits(kind, int(days)) {
 			return nil, request.Invalid("settings.retention.%s_days must be %d to %d, or 0 for as long as the deployment keeps it",
-				kind, leastDays, mostDays)
+				kind, retention.LeastDays(kind), retention.MostDays)
 		}
 		if days != 0 {
 			own[kind] = int(days)
 		}
+	}
+	if words, decided := own[retention.Messages]; decided && own[retention.Consent] > 0 && own[retention.Consent] < words {
+		return nil, request.Invalid("settings.retention.consent_days must be no less than messages_days")
 	}
 	return own, nil
 }
@@ -255,8 +260,11 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 	}
 	if kept := found.Retention; len(kept) > 0 {
 		out.Retention = &onboardingv1.Retention{
-			TimelineDays: days(kept[KeepsTimeline]), AlarmsDays: days(kept[KeepsAlarms]),
-			EngagementDays: days(kept[KeepsEngagement]), AuditDays: days(kept[KeepsAudit]),
+			TimelineDays: days(kept[retention.Timeline]), AlarmsDays: days(kept[retention.Alarms]),
+			EngagementDays: days(kept[retention.Engagement]), AuditDays: days(kept[retention.Audit]),
+			MessagesDays: days(kept[retention.Messages]), ConsentDays: days(kept[retention.Consent]),
+			ReceiptsDays: days(kept[retention.Receipts]), OutboundDays: days(kept[retention.Outbound]),
+			GoalsDays: days(kept[retention.Goals]), EventsDays: days(kept[retention.Events]), JobsDays: days(kept[retention.Jobs]),
 		}
 	}
 	if found.TicketLimit != nil {
@@ -272,7 +280,7 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 }
 
 // days is bounded by what ownRetention takes.
-func days(stored int) int32 { return int32(min(max(stored, 0), mostDays)) }
+func days(stored int) int32 { return int32(min(max(stored, 0), retention.MostDays)) }
 
 func quietHours(enabled bool, window hours.Window) *onboardingv1.QuietHours {
 	return &onboardingv1.QuietHours{Enabled: enabled, Open: window.Opens().String(), Close: window.Closes().String()}

@@ -82,7 +82,7 @@ type round struct {
 func (c *Service) tell(ctx context.Context, u Untold) (version int64, err error) {
 	kept, err := u.Version, u.Unreadable
 	if err == nil {
-		kept, err = c.Carrier.SetSending(ctx, u.OrgID, u.Version, u.Sending)
+		kept, err = c.Carrier.SetSending(ctx, u)
 	}
 	if err == nil && kept > u.Version {
 		raised, raising := c.Settings.Raise(ctx, u, kept, c.Now())
@@ -90,7 +90,7 @@ func (c *Service) tell(ctx context.Context, u Untold) (version int64, err error)
 			return u.Version, raising
 		}
 		u.Version = kept + 1
-		_, err = c.Carrier.SetSending(ctx, u.OrgID, u.Version, u.Sending)
+		_, err = c.Carrier.SetSending(ctx, u)
 	}
 	if err != nil {
 		return u.Version, errors.Join(err, c.Settings.TellNext(ctx, u, c.Now().Add(tellAgain)))

@@ -2,6 +2,7 @@ package people
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,17 +42,18 @@ type Untold struct {
 	OrgID      string
 	Version    int64
 	Sending    *messagingv1.Sending
-	Unreadable error // of what is stored; nil where Sending is it
+	Retention  map[string]int
+	Unreadable error // of what is stored; nil where Sending and Retention are it
 }
 
 const (
 	sqlUntold = `
-select org_id::text, version, sending from organisation_settings
+select org_id::text, version, sending, retention from organisation_settings
 where tell_at <= @at order by tell_at limit @limit`
 
 	sqlToldBehind = `
-select org_id::text, version, sending from organisation_settings
-where sending is not null and tell_at is null and org_id > @org order by org_id limit @limit`
+select org_id::text, version, sending, retention from organisation_settings
+where version > 0 and tell_at is null and org_id > @org order by org_id limit @limit`
 )
 
 // Untold lists settings that messaging is to be told.
@@ -70,11 +72,14 @@ func (s *Store) toTell(ctx context.Context, sql string, args postgres.Args) ([]U
 		return nil, fmt.Errorf("settings to tell: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Untold, err error) {
-		var stored []byte
-		if err := row.Scan(&u.OrgID, &u.Version, &stored); err != nil {
+		var sending, kept []byte
+		if err := row.Scan(&u.OrgID, &u.Version, &sending, &kept); err != nil {
 			return u, err
 		}
-		u.Sending, u.Unreadable = readSending(stored)
+		u.Sending, u.Unreadable = readSending(sending)
+		if err := json.Unmarshal(kept, &u.Retention); err != nil {
+			u.Unreadable = errors.Join(u.Unreadable, fmt.Errorf("retention: %w", err))
+		}
 		return u, nil
 	})
 	if err != nil {
@@ -86,7 +91,7 @@ func (s *Store) toTell(ctx context.Context, sql string, args postgres.Args) ([]U
 const (
 	sqlTold     = `update organisation_settings set tell_at = null where org_id = @org and version = @version`
 	sqlTellNext = `update organisation_settings set tell_at = @at where org_id = @org and version = @version`
-	sqlTellNow  = `update organisation_settings set tell_at = @at where org_id = @org and sending is not null`
+	sqlTellNow  = `update organisation_settings set tell_at = @at where org_id = @org and version > 0`
 	sqlRaise    = `update organisation_settings set version = @kept::bigint + 1, tell_at = @at where org_id = @org and version = @version`
 )
 

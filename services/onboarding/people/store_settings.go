@@ -23,7 +23,7 @@ type Settings struct {
 	TimeZone   string // of people without one; to SetSettings empty leaves it as it is
 	// RequireConsentRecord is true when no session is opened without one. To SetSettings nil leaves it as it is.
 	RequireConsentRecord *bool
-	// Retention is for how many days it keeps what it has decided about, see OwnRetention. To SetSettings nil leaves it as it is.
+	// Retention is for how many days it keeps what it has decided about, see platform/retention. To SetSettings nil leaves it as it is.
 	Retention map[string]int
 	// TicketLimit is after how many minutes a person in the inbox waits too long, Distress the words of distress. nil: nothing was decided;
 	// to SetSettings it leaves them as they are.
@@ -37,7 +37,7 @@ type Settings struct {
 	// goes back to the deployment's.
 	Engagement []byte
 	Prices     *Prices   // of segments; likewise
-	Pending    bool      // messaging does not know Sending yet
+	Pending    bool      // messaging does not know Sending and Retention yet
 	Version    int64     // counts the changes; to SetSettings the version that is changed, -1 for whichever there is
 	UpdatedAt  time.Time // zero when the organisation has decided nothing
 	UpdatedBy  *string   // the actor, see audit.Read
@@ -64,7 +64,7 @@ insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_
     updated_at, updated_by)
 select @org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
     coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices::jsonb, nullif(@activation_flow, ''), @sending::jsonb,
-    case when @sending::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'), 1, @at, current_actor()
+    case when @sending::jsonb is not null or @retention::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'), 1, @at, current_actor()
 where @version::bigint <= 0 or exists (select from organisation_settings e where e.org_id = @org_id)
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,

@@ -268,6 +268,88 @@ func (x *Recipients) GetNumberTypes() []string {
 	return nil
 }
 
+// Retention is the time for which an organisation keeps things that are over, in days; 0 for as long as the environment of the deployment says.
+type Retention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The words of messages: 30 to 3660.
+	MessagesDays int32 `protobuf:"varint,1,opt,name=messages_days,json=messagesDays,proto3" json:"messages_days,omitempty"`
+	// The ledgers of consent and the records of messages: 365 to 3660.
+	ConsentDays int32 `protobuf:"varint,2,opt,name=consent_days,json=consentDays,proto3" json:"consent_days,omitempty"`
+	// Twilio's reports: 30 to 3660.
+	ReceiptsDays int32 `protobuf:"varint,3,opt,name=receipts_days,json=receiptsDays,proto3" json:"receipts_days,omitempty"`
+	// Messages of the queue: 1 to 3660.
+	OutboundDays int32 `protobuf:"varint,4,opt,name=outbound_days,json=outboundDays,proto3" json:"outbound_days,omitempty"`
+	// The audit log: 30 to 3660.
+	AuditDays     int32 `protobuf:"varint,5,opt,name=audit_days,json=auditDays,proto3" json:"audit_days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retention) Reset() {
+	*x = Retention{}
+	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retention) ProtoMessage() {}
+
+func (x *Retention) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retention.ProtoReflect.Descriptor instead.
+func (*Retention) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_settings_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Retention) GetMessagesDays() int32 {
+	if x != nil {
+		return x.MessagesDays
+	}
+	return 0
+}
+
+func (x *Retention) GetConsentDays() int32 {
+	if x != nil {
+		return x.ConsentDays
+	}
+	return 0
+}
+
+func (x *Retention) GetReceiptsDays() int32 {
+	if x != nil {
+		return x.ReceiptsDays
+	}
+	return 0
+}
+
+func (x *Retention) GetOutboundDays() int32 {
+	if x != nil {
+		return x.OutboundDays
+	}
+	return 0
+}
+
+func (x *Retention) GetAuditDays() int32 {
+	if x != nil {
+		return x.AuditDays
+	}
+	return 0
+}
+
 // SetOrganisationSettingsRequest is one version of what an organisation has decided.
 type SetOrganisationSettingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -276,14 +358,16 @@ type SetOrganisationSettingsRequest struct {
 	// At least 1. Of two versions the higher one counts, whichever arrives last.
 	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// All of it.
-	Sending       *Sending `protobuf:"bytes,3,opt,name=sending,proto3" json:"sending,omitempty"`
+	Sending *Sending `protobuf:"bytes,3,opt,name=sending,proto3" json:"sending,omitempty"`
+	// All of it; absent from a release before, when what is kept stays.
+	Retention     *Retention `protobuf:"bytes,4,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetOrganisationSettingsRequest) Reset() {
 	*x = SetOrganisationSettingsRequest{}
-	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +379,7 @@ func (x *SetOrganisationSettingsRequest) String() string {
 func (*SetOrganisationSettingsRequest) ProtoMessage() {}
 
 func (x *SetOrganisationSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +392,7 @@ func (x *SetOrganisationSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOrganisationSettingsRequest.ProtoReflect.Descriptor instead.
 func (*SetOrganisationSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_settings_proto_rawDescGZIP(), []int{4}
+	return file_paceline_messaging_v1_settings_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SetOrganisationSettingsRequest) GetOrgId() string {
@@ -332,6 +416,13 @@ func (x *SetOrganisationSettingsRequest) GetSending() *Sending {
 	return nil
 }
 
+func (x *SetOrganisationSettingsRequest) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
 // SetOrganisationSettingsResponse has what is kept.
 type SetOrganisationSettingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -344,7 +435,7 @@ type SetOrganisationSettingsResponse struct {
 
 func (x *SetOrganisationSettingsResponse) Reset() {
 	*x = SetOrganisationSettingsResponse{}
-	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +447,7 @@ func (x *SetOrganisationSettingsResponse) String() string {
 func (*SetOrganisationSettingsResponse) ProtoMessage() {}
 
 func (x *SetOrganisationSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_settings_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +460,7 @@ func (x *SetOrganisationSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOrganisationSettingsResponse.ProtoReflect.Descriptor instead.
 func (*SetOrganisationSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_settings_proto_rawDescGZIP(), []int{5}
+	return file_paceline_messaging_v1_settings_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SetOrganisationSettingsResponse) GetVersion() int64 {
@@ -402,11 +493,19 @@ const file_paceline_messaging_v1_settings_proto_rawDesc = "" +
 	"\n" +
 	"Recipients\x12\x1c\n" +
 	"\tcountries\x18\x01 \x03(\tR\tcountries\x12!\n" +
-	"\fnumber_types\x18\x02 \x03(\tR\vnumberTypes\"\x8b\x01\n" +
+	"\fnumber_types\x18\x02 \x03(\tR\vnumberTypes\"\xbc\x01\n" +
+	"\tRetention\x12#\n" +
+	"\rmessages_days\x18\x01 \x01(\x05R\fmessagesDays\x12!\n" +
+	"\fconsent_days\x18\x02 \x01(\x05R\vconsentDays\x12#\n" +
+	"\rreceipts_days\x18\x03 \x01(\x05R\freceiptsDays\x12#\n" +
+	"\routbound_days\x18\x04 \x01(\x05R\foutboundDays\x12\x1d\n" +
+	"\n" +
+	"audit_days\x18\x05 \x01(\x05R\tauditDays\"\xcb\x01\n" +
 	"\x1eSetOrganisationSettingsRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x128\n" +
-	"\asending\x18\x03 \x01(\v2\x1e.paceline.messaging.v1.SendingR\asending\";\n" +
+	"\asending\x18\x03 \x01(\v2\x1e.paceline.messaging.v1.SendingR\asending\x12>\n" +
+	"\tretention\x18\x04 \x01(\v2 .paceline.messaging.v1.RetentionR\tretention\";\n" +
 	"\x1fSetOrganisationSettingsResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversionB?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
@@ -422,14 +521,15 @@ func file_paceline_messaging_v1_settings_proto_rawDescGZIP() []byte {
 	return file_paceline_messaging_v1_settings_proto_rawDescData
 }
 
-var file_paceline_messaging_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_paceline_messaging_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_paceline_messaging_v1_settings_proto_goTypes = []any{
 	(*Sending)(nil),                         // 0: paceline.messaging.v1.Sending
 	(*Caps)(nil),                            // 1: paceline.messaging.v1.Caps
 	(*Cap)(nil),                             // 2: paceline.messaging.v1.Cap
 	(*Recipients)(nil),                      // 3: paceline.messaging.v1.Recipients
-	(*SetOrganisationSettingsRequest)(nil),  // 4: paceline.messaging.v1.SetOrganisationSettingsRequest
-	(*SetOrganisationSettingsResponse)(nil), // 5: paceline.messaging.v1.SetOrganisationSettingsResponse
+	(*Retention)(nil),                       // 4: paceline.messaging.v1.Retention
+	(*SetOrganisationSettingsRequest)(nil),  // 5: paceline.messaging.v1.SetOrganisationSettingsRequest
+	(*SetOrganisationSettingsResponse)(nil), // 6: paceline.messaging.v1.SetOrganisationSettingsResponse
 }
 var file_paceline_messaging_v1_settings_proto_depIdxs = []int32{
 	1, // 0: paceline.messaging.v1.Sending.caps:type_name -> paceline.messaging.v1.Caps
@@ -438,11 +538,12 @@ var file_paceline_messaging_v1_settings_proto_depIdxs = []int32{
 	2, // 3: paceline.messaging.v1.Caps.phone_day:type_name -> paceline.messaging.v1.Cap
 	2, // 4: paceline.messaging.v1.Caps.org_hour:type_name -> paceline.messaging.v1.Cap
 	0, // 5: paceline.messaging.v1.SetOrganisationSettingsRequest.sending:type_name -> paceline.messaging.v1.Sending
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4, // 6: paceline.messaging.v1.SetOrganisationSettingsRequest.retention:type_name -> paceline.messaging.v1.Retention
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_settings_proto_init() }
@@ -456,7 +557,7 @@ func file_paceline_messaging_v1_settings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_settings_proto_rawDesc), len(file_paceline_messaging_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

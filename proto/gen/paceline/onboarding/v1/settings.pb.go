@@ -60,7 +60,7 @@ type Settings struct {
 	ActivationFlow *string `protobuf:"bytes,30,opt,name=activation_flow,json=activationFlow,proto3,oneof" json:"activation_flow,omitempty"`
 	// How texts are sent; absent as long as nothing was decided. A request without it leaves it as it is, one with it replaces all of it.
 	Sending *v11.Sending `protobuf:"bytes,31,opt,name=sending,proto3" json:"sending,omitempty"`
-	// Whether messaging does not know sending yet: it is told until it does. Ignored in requests.
+	// Whether messaging does not know sending and retention yet: it is told until it does. Ignored in requests.
 	SendingPending bool `protobuf:"varint,32,opt,name=sending_pending,json=sendingPending,proto3" json:"sending_pending,omitempty"`
 	// Counts the changes, from 1; 0 as long as nothing was decided. Ignored in requests.
 	Version int64 `protobuf:"varint,33,opt,name=version,proto3" json:"version,omitempty"`
@@ -314,7 +314,8 @@ func (x *DistressWords) GetWords() []string {
 	return nil
 }
 
-// Retention is the time for which an organisation keeps things that are over (docs/security-and-privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
+// Retention is the time for which an organisation keeps things that are over (docs/security-and-privacy.md), in days: 30 to 3660 where nothing else is said, or 0 for as
+// long as the deployment does.
 type Retention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The timelines of sessions, from the end of their session.
@@ -323,8 +324,22 @@ type Retention struct {
 	AlarmsDays int32 `protobuf:"varint,2,opt,name=alarms_days,json=alarmsDays,proto3" json:"alarms_days,omitempty"`
 	// How the people's states of engagement changed, and what the runs did.
 	EngagementDays int32 `protobuf:"varint,3,opt,name=engagement_days,json=engagementDays,proto3" json:"engagement_days,omitempty"`
-	// Who changed what, and which operator read what of whom, as onboarding has it.
-	AuditDays     int32 `protobuf:"varint,4,opt,name=audit_days,json=auditDays,proto3" json:"audit_days,omitempty"`
+	// Who changed what, and which operator read what of whom.
+	AuditDays int32 `protobuf:"varint,4,opt,name=audit_days,json=auditDays,proto3" json:"audit_days,omitempty"`
+	// The words of messages, and those in the inbox.
+	MessagesDays int32 `protobuf:"varint,5,opt,name=messages_days,json=messagesDays,proto3" json:"messages_days,omitempty"`
+	// The ledgers of consent and the records of messages, after the last entry; 365 to 3660, and no less than messages_days. An opt-out holds for ever.
+	ConsentDays int32 `protobuf:"varint,6,opt,name=consent_days,json=consentDays,proto3" json:"consent_days,omitempty"`
+	// Twilio's reports, word for word.
+	ReceiptsDays int32 `protobuf:"varint,7,opt,name=receipts_days,json=receiptsDays,proto3" json:"receipts_days,omitempty"`
+	// Queued messages and their idempotency keys, after their end; 1 to 3660.
+	OutboundDays int32 `protobuf:"varint,8,opt,name=outbound_days,json=outboundDays,proto3" json:"outbound_days,omitempty"`
+	// Ended goals, with the person's words, and deleted devices; 1 to 3660.
+	GoalsDays int32 `protobuf:"varint,9,opt,name=goals_days,json=goalsDays,proto3" json:"goals_days,omitempty"`
+	// The log of events, three days at least for a subscription that has not had it; 1 to 3660.
+	EventsDays int32 `protobuf:"varint,10,opt,name=events_days,json=eventsDays,proto3" json:"events_days,omitempty"`
+	// What came in and is worked on, deliveries of events, messages of engagement and runs of flows, after their end.
+	JobsDays      int32 `protobuf:"varint,11,opt,name=jobs_days,json=jobsDays,proto3" json:"jobs_days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -383,6 +398,55 @@ func (x *Retention) GetEngagementDays() int32 {
 func (x *Retention) GetAuditDays() int32 {
 	if x != nil {
 		return x.AuditDays
+	}
+	return 0
+}
+
+func (x *Retention) GetMessagesDays() int32 {
+	if x != nil {
+		return x.MessagesDays
+	}
+	return 0
+}
+
+func (x *Retention) GetConsentDays() int32 {
+	if x != nil {
+		return x.ConsentDays
+	}
+	return 0
+}
+
+func (x *Retention) GetReceiptsDays() int32 {
+	if x != nil {
+		return x.ReceiptsDays
+	}
+	return 0
+}
+
+func (x *Retention) GetOutboundDays() int32 {
+	if x != nil {
+		return x.OutboundDays
+	}
+	return 0
+}
+
+func (x *Retention) GetGoalsDays() int32 {
+	if x != nil {
+		return x.GoalsDays
+	}
+	return 0
+}
+
+func (x *Retention) GetEventsDays() int32 {
+	if x != nil {
+		return x.EventsDays
+	}
+	return 0
+}
+
+func (x *Retention) GetJobsDays() int32 {
+	if x != nil {
+		return x.JobsDays
 	}
 	return 0
 }
@@ -887,14 +951,24 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
 	"\rDistressWords\x12\x14\n" +
-	"\x05words\x18\x01 \x03(\tR\x05words\"\x99\x01\n" +
+	"\x05words\x18\x01 \x03(\tR\x05words\"\x88\x03\n" +
 	"\tRetention\x12#\n" +
 	"\rtimeline_days\x18\x01 \x01(\x05R\ftimelineDays\x12\x1f\n" +
 	"\valarms_days\x18\x02 \x01(\x05R\n" +
 	"alarmsDays\x12'\n" +
 	"\x0fengagement_days\x18\x03 \x01(\x05R\x0eengagementDays\x12\x1d\n" +
 	"\n" +
-	"audit_days\x18\x04 \x01(\x05R\tauditDays\"P\n" +
+	"audit_days\x18\x04 \x01(\x05R\tauditDays\x12#\n" +
+	"\rmessages_days\x18\x05 \x01(\x05R\fmessagesDays\x12!\n" +
+	"\fconsent_days\x18\x06 \x01(\x05R\vconsentDays\x12#\n" +
+	"\rreceipts_days\x18\a \x01(\x05R\freceiptsDays\x12#\n" +
+	"\routbound_days\x18\b \x01(\x05R\foutboundDays\x12\x1d\n" +
+	"\n" +
+	"goals_days\x18\t \x01(\x05R\tgoalsDays\x12\x1f\n" +
+	"\vevents_days\x18\n" +
+	" \x01(\x05R\n" +
+	"eventsDays\x12\x1b\n" +
+	"\tjobs_days\x18\v \x01(\x05R\bjobsDays\"P\n" +
 	"\n" +
 	"QuietHours\x12\x18\n" +
 	"\aenabled\x18\x01 \x01(\bR\aenabled\x12\x12\n" +
