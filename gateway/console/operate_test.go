@@ -217,13 +217,16 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 
 	form.Set("distress", "hurt myself\r\n\r\nwant to die")
 	form.Set("audit", "90")
+	form.Set("messages", "60")
+	now.Retention = &onboardingv1.Retention{GoalsDays: 7}
 	form.Set("limit", "30")
 	form.Set("currency", "usd")
 	form.Set("prices", "1 0.0079\r\n+55 0,05")
 	b.said(root+"/settings", form)
 	asked = calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[1].GetSettings()
 	require.Equal(t, []string{"hurt myself", "want to die"}, asked.GetDistressWords().GetWords())
-	require.Equal(t, int32(90), asked.GetRetention().GetAuditDays())
+	require.True(t, proto.Equal(&onboardingv1.Retention{AuditDays: 90, MessagesDays: 60, GoalsDays: 7}, asked.GetRetention()),
+		"what a page of the release before has no field for stays: %v", asked.GetRetention())
 	require.Equal(t, int32(30), asked.GetTicketLimitMinutes())
 	require.Equal(t, "USD", asked.GetSegmentPrices().GetCurrency())
 	require.Equal(t, map[string]string{"+1": "0.0079", "+55": "0.05"}, asked.GetSegmentPrices().GetPrices())

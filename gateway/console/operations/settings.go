@@ -91,7 +91,17 @@ func asOf(s *onboardingv1.Settings) string {
 
 func retention(r *onboardingv1.Retention) []keeps {
 	return []keeps{
-		{"timeline", r.GetTimelineDays()}, {"alarms", r.GetAlarmsDays()}, {"engagement", r.GetEngagementDays()}, {"audit", r.GetAuditDays()},
+		{"timeline", r.GetTimelineDays()},
+		{"alarms", r.GetAlarmsDays()},
+		{"engagement", r.GetEngagementDays()},
+		{"audit", r.GetAuditDays()},
+		{"messages", r.GetMessagesDays()},
+		{"consent", r.GetConsentDays()},
+		{"receipts", r.GetReceiptsDays()},
+		{"outbound", r.GetOutboundDays()},
+		{"goals", r.GetGoalsDays()},
+		{"events", r.GetEventsDays()},
+		{"jobs", r.GetJobsDays()},
 	}
 }
 
@@ -136,8 +146,10 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 		return Notice{}, err
 	}
 	now := settingsPage{Settings: got.GetSettings()}
-	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit", "currency",
-		"brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices", "rules")}
+	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "currency", "brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices", "rules")}
+	for _, of := range retention(nil) {
+		maps.Copy(kept.Typed, typed(r, of.Kind))
+	}
 	for _, box := range []string{"quiet", "require", "own_numbers"} {
 		kept.Typed[box] = map[bool]string{true: "yes", false: "no"}[r.Form.Get(box) != ""]
 	}
@@ -201,13 +213,18 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 		return nil, err
 	}
 	days := map[string]int32{}
-	for _, of := range retention(nil) {
+	for _, of := range retention(now.Settings.GetRetention()) {
+		if days[of.Kind] = of.Days; !r.Form.Has(of.Kind) { // a page of the release before has no field for some
+			continue
+		}
 		if days[of.Kind], err = number(of.Kind); err != nil {
 			return nil, err
 		}
 	}
 	kept := &onboardingv1.Retention{
 		TimelineDays: days["timeline"], AlarmsDays: days["alarms"], EngagementDays: days["engagement"], AuditDays: days["audit"],
+		MessagesDays: days["messages"], ConsentDays: days["consent"], ReceiptsDays: days["receipts"], OutboundDays: days["outbound"],
+		GoalsDays: days["goals"], EventsDays: days["events"], JobsDays: days["jobs"],
 	}
 	if !slices.Equal(retention(kept), retention(now.Settings.GetRetention())) {
 		wanted.Retention = kept
