@@ -164,7 +164,8 @@ type stores struct {
 func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, error) {
 	db := w.stores.send
 	metrics, err := send.NewMetrics(w.meter)
-	err = errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now), outbound.Observe(ctx, w.meter, w.stores.outbound))
+	err = errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now), send.ObserveOrganisations(ctx, w.meter, db.Busy, w.deps.Now),
+		outbound.Observe(ctx, w.meter, w.stores.outbound))
 	if err != nil {
 		return nil, process.Component{}, err
 	}
