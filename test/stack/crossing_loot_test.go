@@ -1,6 +1,7 @@
 package stack_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -103,6 +104,18 @@ func (l loot) of(field string) string {
 		}
 	}
 	return ""
+}
+
+// cursors are page tokens that lead on behind a row of the organisation, and behind all that there may be, of whatever list: a token of an older
+// release is bound to none.
+func (l loot) cursors() (all []string) {
+	for _, id := range []string{l.of("message_id"), l.of("profile_id"), uuid.Max.String()} {
+		raw := uuid.MustParse(id)
+		for _, place := range []string{id, string(raw[:])} {
+			all = append(all, base64.RawURLEncoding.EncodeToString([]byte(place)))
+		}
+	}
+	return append(all, base64.RawURLEncoding.EncodeToString([]byte("1")))
 }
 
 // rows are the ids of one row of each table.

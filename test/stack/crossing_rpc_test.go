@@ -190,7 +190,7 @@ func (a *attack) value(field protoreflect.FieldDescriptor, guess string) (value 
 	}
 }
 
-// page takes the second page of a list that the other organisation has begun.
+// page takes the second page of a list that the other organisation has begun, and pages behind places that are made up.
 func (a *attack) page(t *testing.T, mallory rpc.Principal, method protoreflect.MethodDescriptor) {
 	t.Helper()
 	fields := method.Input().Fields()
@@ -206,6 +206,11 @@ func (a *attack) page(t *testing.T, mallory rpc.Principal, method protoreflect.M
 		if withIDs {
 			a.fillIDs(in)
 		}
+		for _, cursor := range a.loot.cursors() {
+			in.Set(token, protoreflect.ValueOfString(cursor))
+			a.call(t, mallory, method, in)
+		}
+		in.Clear(token)
 		out := dynamicpb.NewMessage(method.Output())
 		if err := a.invoke(t, owner, method, in, out); err != nil || out.Get(next).String() == "" {
 			continue

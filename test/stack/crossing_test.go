@@ -1,10 +1,11 @@
 package stack_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -70,24 +71,27 @@ func TestCrossing(t *testing.T) {
 
 	callers := []string{operator, b.token(t, "app", ours, "shop"), b.token(t, "user", ours, p.id), key.Key}
 	calls, crossed := b.attackDevices(t, deviceID, runID, callers), []string{}
-	parameter := regexp.MustCompile(`\{\w+\}`)
 	d := b.requests(t)
+	addressOf := func(path string) string {
+		return parameters.ReplaceAllStringFunc(path, func(name string) string {
+			if id := ids[name]; id != "" {
+				return id
+			}
+			id := theirs.of(strings.Trim(name, "{}"))
+			if id == "" && slices.Contains(without, name) {
+				return p.id
+			}
+			require.NotEmpty(t, id, "%s: the other organisation has no %s, so nothing is attacked", path, name)
+			return id
+		})
+	}
+	pages := b.pagesOf(t, d, theirs, addressOf)
 	for _, caller := range callers {
 		for path, methods := range d.Paths {
 			if !strings.HasPrefix(path, "/v1/") || slices.Contains(crossesElsewhere, path) {
 				continue
 			}
-			address := parameter.ReplaceAllStringFunc(path, func(name string) string {
-				if id := ids[name]; id != "" {
-					return id
-				}
-				id := theirs.of(strings.Trim(name, "{}"))
-				if id == "" && slices.Contains(without, name) {
-					return p.id
-				}
-				require.NotEmpty(t, id, "%s: the other organisation has no %s, so nothing is attacked", path, name)
-				return id
-			})
+			address := addressOf(path)
 			for method, o := range methods {
 				var body any
 				if example := o.RequestBody.Content["application/json"].Example; example != nil {
@@ -103,11 +107,14 @@ func TestCrossing(t *testing.T) {
 					}
 					body = stolen
 				}
-				query := ""
+				queries := []string{"", ""}
 				if method == "get" && !strings.Contains(path, "{") {
-					query = "?page_size=500"
+					queries[1] = "?page_size=500"
 				}
-				for _, q := range []string{"", query} {
+				if method == "get" {
+					queries = append(queries, pages[path]...)
+				}
+				for _, q := range queries {
 					_, answer := b.try(t, caller, strings.ToUpper(method), address+q, body)
 					calls++
 					said := strings.ReplaceAll(string(answer), address, "")
@@ -122,10 +129,89 @@ func TestCrossing(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d calls with what is another organisation's", calls)
+	calls += b.revokedMidway(t, operator)
+	t.Logf("%d calls with what is another organisation's, %d lists by its cursors", calls, len(pages))
 	require.Empty(t, crossed)
 	require.Greater(t, calls, 600)
 	require.Equal(t, before, b.standing(t, b.operatorOrg()), "nothing there has changed")
+}
+
+// pagesOf returns the queries that go on with a list of the other organisation, by the path: from where its owner has begun it, and from places
+// that are made up.
+func (b *bundle) pagesOf(t *testing.T, d requests, l loot, addressOf func(path string) string) map[string][]string {
+	t.Helper()
+	pages, begun := map[string][]string{}, 0
+	for path, methods := range d.Paths {
+		for _, parameter := range methods["get"].Parameters {
+			if parameter.Name != "page_token" {
+				continue
+			}
+			_, answer := b.try(t, b.operator, http.MethodGet, addressOf(path)+"?page_size=1", nil)
+			var page struct {
+				Next string `json:"next_page_token"`
+			}
+			if json.Unmarshal(answer, &page) == nil && page.Next != "" {
+				pages[path] = []string{"?page_size=1&page_token=" + url.QueryEscape(page.Next)}
+				begun++
+			}
+			for _, cursor := range l.cursors() {
+				pages[path] = append(pages[path], "?page_token="+cursor)
+			}
+		}
+		if path == "/v1/events" {
+			pages[path] = []string{"?after=1", "?after=3&page_size=1"}
+		}
+	}
+	require.Greater(t, len(pages), 20)
+	require.Greater(t, begun, 5, "a list of one page has no cursor")
+	return pages
+}
+
+// revokedMidway revokes a key while its request waits for a row: that request ends as it began, and the next one is refused within five
+// seconds. It returns the number of calls.
+func (b *bundle) revokedMidway(t *testing.T, operator string) (calls int) {
+	t.Helper()
+	var of struct {
+		Key    string `json:"key"`
+		APIKey struct {
+			ID string `json:"api_key_id"`
+		} `json:"api_key"`
+	}
+	status, answer := b.try(t, operator, http.MethodPost, "/v1/api_keys", map[string]any{"name": "midway", "role": "operator"})
+	require.Equal(t, http.StatusCreated, status, "%s", answer)
+	require.NoError(t, json.Unmarshal(answer, &of))
+	key := of.Key
+	var made struct {
+		Profile profileJSON `json:"profile"`
+	}
+	status, answer = b.try(t, key, http.MethodPost, "/v1/profiles", map[string]string{"phone": "+14155552077", "first_name": "Ours", "locale": "en"})
+	require.Equal(t, http.StatusCreated, status, "%s", answer)
+	require.NoError(t, json.Unmarshal(answer, &made))
+	held, err := b.onboarding.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = held.Rollback(context.Background()) }() // when the test ends early
+	_, err = held.Exec(t.Context(), `select from profiles where id = $1 for update`, made.Profile.ProfileID)
+	require.NoError(t, err)
+	running := make(chan int, 1)
+	go func() {
+		status, _ := b.try(t, key, http.MethodPatch, "/v1/profiles/"+made.Profile.ProfileID, map[string]string{"first_name": "Later"})
+		running <- status
+	}()
+	b.until(t, "the request waits", func() bool {
+		return count(t, b.onboarding, `select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%profiles%'`) > 0
+	})
+	status, answer = b.try(t, operator, http.MethodDelete, "/v1/api_keys/"+of.APIKey.ID, nil)
+	require.Equal(t, http.StatusOK, status, "%s", answer)
+	revoked := time.Now()
+	require.NoError(t, held.Rollback(t.Context()))
+	require.Equal(t, http.StatusOK, <-running, "what was let on is answered")
+	b.until(t, "the key is refused", func() bool {
+		status, _ := b.try(t, key, http.MethodGet, "/v1/profiles/"+made.Profile.ProfileID, nil)
+		calls++
+		return status == http.StatusUnauthorized
+	})
+	require.Less(t, time.Since(revoked), 5*time.Second)
+	return calls + 5
 }
 
 // operatorOrg is the organisation of the sender.

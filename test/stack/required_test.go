@@ -87,6 +87,9 @@ func TestRequiredFields(t *testing.T) {
 type requests struct {
 	Paths map[string]map[string]struct {
 		OperationID string `yaml:"operationId"`
+		Parameters  []struct {
+			Name string `yaml:"name"`
+		} `yaml:"parameters"`
 		RequestBody struct {
 			Content map[string]struct {
 				Schema  reference      `yaml:"schema"`
