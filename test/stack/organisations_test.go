@@ -126,7 +126,7 @@ type organisation struct {
 }
 
 // differ has organisations, by their accounts, decide different flows, languages, brands, caps and quiet hours, and run at once for one
-// phone: each keeps to its own. It is night there, and the second one alone has quiet hours; its cap is two texts a day.
+// phone: each keeps to its own, answers a call for help in its name, and goes on after a STOP to the other. It is night there, and the second one alone has quiet hours; its cap is two texts a day.
 func (b *bundle) differ(t *testing.T, all map[string]organisation) {
 	t.Helper()
 	const phone = "+14155552098" // in Los Angeles
@@ -193,4 +193,30 @@ func (b *bundle) differ(t *testing.T, all map[string]organisation) {
 	require.Equal(t, map[string][]string{
 		"en": {texts["en"]["ASK"], texts["en"]["DONE"]}, "pt-BR": {texts["pt-BR"]["CONFIRM"], texts["pt-BR"]["WHICH"]},
 	}, heard(), "the cap of the other one is reached")
+
+	says(map[string]string{"en": "help, please", "pt-BR": "ajuda"}) // HELP alone Twilio answers
+	b.until(t, "both answer", func() bool { return len(heard()["en"]) == 3 && len(heard()["pt-BR"]) == 3 })
+	for _, o := range all {
+		answer := heard()[o.locale][2]
+		require.Regexp(t, `^`+o.brand+`: `, answer)
+		require.Contains(t, answer, " help@"+o.locale+".example.")
+	}
+	for _, o := range all {
+		if o.locale == "en" {
+			_, err := b.vendors.Twilio.Receive(t.Context(), phone, o.number, "STOP")
+			require.NoError(t, err)
+		}
+	}
+	b.until(t, "the first one is told to stop", func() bool {
+		return count(t, b.messaging, `select count(*) from consents where phone = '`+phone+`' and state = 'opted_out'`) == 1
+	})
+	b.advanceTo(t, b.clock.Now().Add(24*time.Hour))
+	b.until(t, "the other one goes on, as its cap lets it", func() bool { return len(heard()["pt-BR"]) == 4 })
+	require.Equal(t, texts["pt-BR"]["DONE"], heard()["pt-BR"][3])
+	require.Len(t, heard()["en"], 3)
+	for _, o := range all {
+		var of consentJSON
+		require.NoError(t, json.Unmarshal(do(o, http.MethodGet, "/v1/consents/"+phone, nil), &of))
+		require.Equal(t, map[string]string{"en": "opted_out", "pt-BR": "opted_in"}[o.locale], of.Consent.State)
+	}
 }
