@@ -100,7 +100,8 @@ var (
 type Service struct {
 	Config
 
-	turn atomic.Int64 // when the next row of outreach may be begun, in ns, after one had to wait for its turn
+	turn   atomic.Int64 // when the next row of outreach may be begun, in ns, after one had to wait for its turn
+	unread unreadRules
 }
 
 // New makes a Service.

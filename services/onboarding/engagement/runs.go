@@ -167,7 +167,9 @@ func (s *Service) work(ctx context.Context) (more bool, err error) {
 		process.Progress(ctx)
 		open, err := s.WorkRuns(ctx, org, runSlice)
 		more = more || open
-		problems = append(problems, err)
+		if err = s.noted(ctx, org, err); err != nil {
+			problems = append(problems, err)
+		}
 	}
 	return more, errors.Join(problems...)
 }

@@ -490,6 +490,16 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		b.OnDay(16, 11)
 		_, err := b.Current().People.People.WorkRuns(t.Context(), onboardingtest.OrgID, time.Minute)
 		require.ErrorIs(t, err, rules.ErrConfig)
+		logged := func() int { return strings.Count(b.Log.String(), "engagement.rules_unread") }
+		works := b.Current().People.People.RunLoop(nil).Once
+		for changes, file := range []string{`{"version": "of a later release"}`, `{"version": "of a still later release", "inactivity_days": 0}`} {
+			decides(b, onboardingtest.OrgID, file)
+			for range 3 {
+				_, err := works(t.Context())
+				require.NoError(t, err, "no other organisation waits for it")
+			}
+			require.Equal(t, 1+changes, logged(), "once for each change")
+		}
 		b.In(p, rules.Active)
 		require.Zero(t, b.Count(`select count(*) from engagement_outreach where event_type <> 'welcome'`))
 		b.Reply(p, "hello")
