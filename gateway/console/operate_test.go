@@ -218,6 +218,7 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 	form.Set("distress", "hurt myself\r\n\r\nwant to die")
 	form.Set("audit", "90")
 	form.Set("messages", "60")
+	form.Set("texts", `{"en": {"ENGAGEMENT_TIER_3": "Well done."}}`)
 	now.Retention = &onboardingv1.Retention{GoalsDays: 7}
 	form.Set("limit", "30")
 	form.Set("currency", "usd")
@@ -227,6 +228,7 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 	require.Equal(t, []string{"hurt myself", "want to die"}, asked.GetDistressWords().GetWords())
 	require.True(t, proto.Equal(&onboardingv1.Retention{AuditDays: 90, MessagesDays: 60, GoalsDays: 7}, asked.GetRetention()),
 		"what a page of the release before has no field for stays: %v", asked.GetRetention())
+	require.Equal(t, map[string]any{"en": map[string]any{"ENGAGEMENT_TIER_3": "Well done."}}, asked.GetEngagementTexts().AsMap())
 	require.Equal(t, int32(30), asked.GetTicketLimitMinutes())
 	require.Equal(t, "USD", asked.GetSegmentPrices().GetCurrency())
 	require.Equal(t, map[string]string{"+1": "0.0079", "+55": "0.05"}, asked.GetSegmentPrices().GetPrices())

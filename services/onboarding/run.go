@@ -245,8 +245,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 		QStashReach: w.alarms.Reach, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.persons = people.New(people.Config{
-		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log,
-		Now: w.deps.Now, Settings: w.store.People(),
+		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Texts: w.people.Texts, Numbers: w.cfg.Numbers,
+		Log: w.deps.Log, Now: w.deps.Now, Settings: w.store.People(),
 	})
 	if err := overview.Observe(ctx, w.meter, w.store.Overviews(), w.deps.Now); err != nil {
 		return err

@@ -64,13 +64,19 @@ func (p settingsPage) Prices() string {
 	return lines(all)
 }
 
-// Rules returns the rules of engagement, as a file has them; empty where the deployment's hold. Rules that cannot be shown fail the page: an
-// empty field, once saved, goes back to the deployment's.
-func (p settingsPage) Rules() (string, error) {
-	if p.GetEngagement() == nil {
+// Rules returns the rules of engagement, as a file has them; empty where the deployment's hold.
+func (p settingsPage) Rules() (string, error) { return indented(p.GetEngagement()) }
+
+// Texts returns the texts of engagement, by language and by key; empty where the deployment's are sent.
+func (p settingsPage) Texts() (string, error) { return indented(p.GetEngagementTexts()) }
+
+// indented returns a JSON object with a line for each field; empty for none. What cannot be shown fails the page: an empty field, once saved,
+// goes back to the deployment's.
+func indented(s *structpb.Struct) (string, error) {
+	if s == nil {
 		return "", nil
 	}
-	file, err := protojson.Marshal(p.GetEngagement())
+	file, err := protojson.Marshal(s)
 	if err != nil {
 		return "", err
 	}
@@ -136,6 +142,9 @@ var errPrice = status.Error(codes.InvalidArgument, "write a country code and a p
 // errRules refuses rules of another form.
 var errRules = status.Error(codes.InvalidArgument, "the rules of engagement are JSON, in the form of an engagement file")
 
+// errTexts refuses texts of another form.
+var errTexts = status.Error(codes.InvalidArgument, "the texts of engagement are JSON: languages, each with its texts by key")
+
 // errNumber refuses a field that needs a number.
 var errNumber = status.Error(codes.InvalidArgument, "days and minutes are whole numbers")
 
@@ -146,7 +155,7 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 		return Notice{}, err
 	}
 	now := settingsPage{Settings: got.GetSettings()}
-	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "currency", "brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices", "rules")}
+	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "currency", "brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices", "rules", "texts")}
 	for _, of := range retention(nil) {
 		maps.Copy(kept.Typed, typed(r, of.Kind))
 	}
@@ -209,7 +218,10 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 	if wanted.SegmentPrices, err = wantedPrices(r, now); err != nil {
 		return nil, err
 	}
-	if wanted.Engagement, err = wantedRules(r, now); err != nil {
+	if wanted.Engagement, err = wantedStruct(r, "rules", now.GetEngagement(), errRules); err != nil {
+		return nil, err
+	}
+	if wanted.EngagementTexts, err = wantedStruct(r, "texts", now.GetEngagementTexts(), errTexts); err != nil {
 		return nil, err
 	}
 	days := map[string]int32{}
@@ -232,18 +244,17 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 	return wanted, nil
 }
 
-// wantedRules reads the rules of engagement; nil where they are as they were, {} for the deployment's. A page of the release before has no
-// field for them.
-func wantedRules(r *http.Request, now settingsPage) (*structpb.Struct, error) {
-	text := strings.TrimSpace(r.Form.Get("rules"))
-	if !r.Form.Has("rules") || text == "" && now.GetEngagement() == nil {
+// wantedStruct reads a field with JSON; nil where it is as it was, {} for the deployment's. A page of the release before has no such field.
+func wantedStruct(r *http.Request, field string, now *structpb.Struct, refused error) (*structpb.Struct, error) {
+	text := strings.TrimSpace(r.Form.Get(field))
+	if !r.Form.Has(field) || text == "" && now == nil {
 		return nil, nil //nolint:nilnil // nothing is decided anew
 	}
 	wanted := &structpb.Struct{}
 	if err := protojson.Unmarshal([]byte(cmp.Or(text, "{}")), wanted); err != nil {
-		return nil, errRules
+		return nil, refused
 	}
-	if proto.Equal(wanted, now.GetEngagement()) {
+	if proto.Equal(wanted, now) {
 		return nil, nil //nolint:nilnil // nothing is decided anew
 	}
 	return wanted, nil

@@ -210,7 +210,7 @@ func (s *Service) hint(ctx context.Context, c *Change) (string, error) {
 	if unshowable != nil {
 		return "", nil //nolint:nilerr // then there is no hint
 	}
-	return s.Texts.Render(v.Locale, key, v.FirstName, params)
+	return s.render(v, key, params)
 }
 
 // monthOf is the month of an instant, by the clock of a person.

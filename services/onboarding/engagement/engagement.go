@@ -20,8 +20,8 @@ type Config struct {
 	Store     store
 	Settings  settings
 	Carrier   carrier
-	Rules     rules.Config // of organisations that have decided nothing
-	Texts     catalog.Engagement
+	Rules     rules.Config         // of organisations that have decided nothing
+	Texts     catalog.Engagement   // of organisations that have decided nothing
 	Unknown   session.UnknownSends // of its answers
 	Metrics   *Metrics             // nil measures nothing
 	Transient func(err error) bool // an error that says nothing of what was written; nil knows none
@@ -123,6 +123,11 @@ func (s *Service) rulesOf(v View) rules.Config {
 	return s.Rules
 }
 
+// render returns a text of the catalog for a person, in the words of their organisation where it has decided them.
+func (s *Service) render(v View, key string, params catalog.Params) (string, error) {
+	return s.Texts.Own(v.Texts).Render(v.Locale, key, v.FirstName, params)
+}
+
 // rulesFor returns the rules of an organisation.
 func (s *Service) rulesFor(ctx context.Context, orgID string) (rules.Config, error) {
 	decided, err := s.Settings.EngagementRules(ctx, orgID)
@@ -172,6 +177,7 @@ type View struct {
 	// this release cannot read them. A text is answered all the same.
 	Decided    *rules.Config
 	LaterRules error
+	Texts      []byte // of engagement that the organisation has decided, see catalog.Engagement.Own; nil of none
 
 	// Done are the transitions that the cause has made already, and Acted the action that it was; nil for none.
 	Done  []rules.Trigger

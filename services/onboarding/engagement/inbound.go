@@ -318,7 +318,7 @@ func (s *Service) answer(ctx context.Context, v View, h conversation.Heard, keys
 func (s *Service) say(ctx context.Context, v View, h conversation.Heard, key string, keys []string) error {
 	var texts []string
 	for _, name := range keys {
-		text, err := s.Texts.Render(v.Locale, name, v.FirstName, catalog.Params{})
+		text, err := s.render(v, name, catalog.Params{})
 		if err != nil {
 			return fmt.Errorf("render %s: %w", name, err)
 		}

@@ -223,7 +223,7 @@ func (s *Service) unsent(ctx context.Context, e End) error {
 }
 
 func (s *Service) send(ctx context.Context, d Due, about, to View) error {
-	text, err := s.Texts.Render(to.Locale, d.MessageKey, to.FirstName, d.Params)
+	text, err := s.render(to, d.MessageKey, d.Params)
 	switch {
 	case errors.Is(err, catalog.ErrUnknownText): // as above
 		return &queue.Snooze{After: whileUnreadable, Cause: err}

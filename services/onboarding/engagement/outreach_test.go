@@ -75,6 +75,26 @@ func TestOutreach(t *testing.T) {
 		require.Len(t, b.got(p), 1)
 	})
 
+	onboardingtest.Subtest(t, "AnOrganisationSendsItsOwnTexts", setup, func(t *testing.T, b *bundle) {
+		decides := func(org, texts string) {
+			b.Exec(`insert into organisation_settings (org_id, engagement_texts, version, updated_at) values ($1, $2, 1, $3)
+				on conflict (org_id) do update set engagement_texts = excluded.engagement_texts`, org, texts, b.Clock.Now())
+		}
+		p := b.Standing(b.away(), rules.Inactivity14d)
+		decides(onboardingtest.NewID(), `{"en": {"ENGAGEMENT_GOODBYE": "Theirs: 1, 2 or 3?"}}`)
+		decides(onboardingtest.OrgID, `{"en": {"ENGAGEMENT_GOODBYE": "Acme: 1, 2 or 3?", "ENGAGEMENT_GOODBYE_BUSY": {"of a later release": true}},
+			"xx": {"ENGAGEMENT_GOODBYE": "of a later release"}}`)
+		b.later(time.Hour)
+		require.Equal(t, []string{"Acme: 1, 2 or 3?"}, b.got(p))
+		b.Reply(p, "2")
+		busy, err := catalog.DefaultEngagement().Render(p.Locale, catalog.GoodbyeBusy, p.FirstName, catalog.Params{})
+		require.NoError(t, err)
+		require.Equal(t, busy, b.got(p)[1], "what it has not decided, or this release cannot read, is the deployment's")
+		decides(onboardingtest.OrgID, `{"en": {"ENGAGEMENT_REMINDERS_OFF": "Acme: no more. \"reminders on\" brings them back."}}`)
+		b.Reply(p, "stop reminders")
+		require.Equal(t, `Acme: no more. "reminders on" brings them back.`, b.got(p)[2])
+	})
+
 	onboardingtest.Subtest(t, "S4_45_AcceptanceThatIsLearntLaterCountsFromWhenTwilioTookIt", setup, func(t *testing.T, b *bundle) {
 		p := b.Standing(b.away(), rules.Inactivity14d)
 		b.Messaging.Script(messagingtest.First(messagingtest.UnknownTaken))

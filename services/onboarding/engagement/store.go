@@ -53,6 +53,7 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUs
        coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
        array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = k.cause order by d.id) as done,
        ` + people.SQLEngagement + ` as decided,
+       (select e.engagement_texts from organisation_settings e where e.org_id = p.org_id) as texts,
        coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
 from profiles p
 left join household_members h on h.profile_id = p.id
@@ -116,6 +117,7 @@ type personRow struct {
 	Step                  string
 	Done                  []string
 	Decided               []byte
+	Texts                 []byte
 	Acted                 string
 	Answer                []byte
 }
@@ -182,7 +184,7 @@ func (r personRow) view(orgID string) (View, error) {
 		RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
-		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted, Decided: decided, LaterRules: laterRules,
+		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted, Decided: decided, Texts: r.Texts, LaterRules: laterRules,
 		Known: r.State != "", TransitionID: r.TransitionID,
 		Person: rules.Person{
 			State: rules.State(r.State), LastActivityAt: postgres.TimeOf(r.LastActivityAt), GoodbyeSentAt: postgres.TimeOf(r.GoodbyeSentAt),

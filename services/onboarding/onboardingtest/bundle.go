@@ -192,8 +192,8 @@ func (b *Bundle) Start(p *Ports) *Running {
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
 	persons := people.New(people.Config{
-		Store: p, Carrier: p, Words: service, Flows: b.Store.Flows(), Catalog: catalog.Default(), Log: logger, Now: now,
-		Settings: p.Stores.People(),
+		Store: p, Carrier: p, Words: service, Flows: b.Store.Flows(), Catalog: catalog.Default(), Texts: catalog.DefaultEngagement(), Log: logger,
+		Now: now, Settings: p.Stores.People(),
 	})
 	inbox := tickets.New(tickets.Config{
 		Store: ticketRows{p.Stores.Tickets(), p}, Carrier: p, Holds: persons, Quiet: p.Stores.People(), Sessions: service, Log: logger, Now: now,

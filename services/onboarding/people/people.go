@@ -60,8 +60,9 @@ type Config struct {
 	Carrier carrier
 	Words   judge
 	Flows   published
-	Catalog catalog.Catalog // renders the opening, to check a name
-	Numbers phone.Policy    // whom we text, where an organisation has decided nothing
+	Catalog catalog.Catalog    // renders the opening, to check a name
+	Texts   catalog.Engagement // by which those of an organisation are checked
+	Numbers phone.Policy       // whom we text, where an organisation has decided nothing
 	Log     *slog.Logger
 	Now     func() time.Time
 

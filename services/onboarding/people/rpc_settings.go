@@ -17,6 +17,7 @@ import (
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/retention"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/request"
 )
@@ -68,6 +69,10 @@ func (s *RPC) UpdateSettings(
 	if err != nil {
 		return nil, err
 	}
+	texts, err := s.readTexts(in.GetSettings().GetEngagementTexts())
+	if err != nil {
+		return nil, err
+	}
 	version, err := versionOf(in.Version) //nolint:protogetter // nil is whichever there is
 	if err != nil {
 		return nil, err
@@ -81,7 +86,7 @@ func (s *RPC) UpdateSettings(
 	stored, err := s.Store.SetSettings(ctx, request.Org(ctx), Settings{
 		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
 		Retention: own, TicketLimit: limit, Distress: distress, Prices: prices, ActivationFlow: begins, Sending: sending, Version: version,
-		Engagement: engagement,
+		Engagement: engagement, EngagementTexts: texts,
 	}, s.Now())
 	if err != nil {
 		return nil, err
@@ -202,8 +207,30 @@ func readEngagement(in *structpb.Struct) ([]byte, error) {
 	return file, nil
 }
 
-// shownEngagement returns stored rules; nil of none, and of what is no object, which the table refuses.
-func shownEngagement(stored []byte) *structpb.Struct {
+// mostTexts bounds the texts of engagement of an organisation, in bytes.
+const mostTexts = 32 << 10
+
+// readTexts checks the texts of engagement as a copy file is checked; nil of none, {} of those of the deployment.
+func (s *RPC) readTexts(in *structpb.Struct) ([]byte, error) {
+	if in == nil {
+		return nil, nil
+	}
+	own, err := protojson.Marshal(in)
+	if err != nil || len(in.GetFields()) == 0 {
+		return []byte("{}"), err
+	}
+	if len(own) > mostTexts {
+		return nil, request.Invalid("settings.engagement_texts must have at most %d bytes", mostTexts)
+	}
+	if err := s.People.Texts.CheckOwn(own); err != nil {
+		problems := strings.ReplaceAll(err.Error(), catalog.ErrCopy.Error()+": ", "")
+		return nil, request.Invalid("settings.engagement_texts: %s", strings.ReplaceAll(problems, "\n", "; "))
+	}
+	return own, nil
+}
+
+// shownStruct returns what is stored; nil of none, and of what is no object, which the table refuses.
+func shownStruct(stored []byte) *structpb.Struct {
 	out := &structpb.Struct{}
 	if stored == nil || protojson.Unmarshal(stored, out) != nil {
 		return nil
@@ -256,7 +283,7 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 		QuietHoursByDefault: found.ByDefault, TimeZone: &found.TimeZone,
 		UsualDistressWords: UsualDistress(), SegmentPrices: found.Prices.shown(),
 		ActivationFlow: found.ActivationFlow, Sending: found.Sending, SendingPending: found.Pending, Version: found.Version,
-		Engagement: shownEngagement(found.Engagement),
+		Engagement: shownStruct(found.Engagement), EngagementTexts: shownStruct(found.EngagementTexts),
 	}
 	if kept := found.Retention; len(kept) > 0 {
 		out.Retention = &onboardingv1.Retention{

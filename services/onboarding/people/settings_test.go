@@ -120,6 +120,39 @@ func TestSettings(t *testing.T) {
 		require.NotNil(t, versions.GetVersions()[1].GetEngagement())
 	})
 
+	onboardingtest.Subtest(t, "TextsOfEngagementAreCheckedLikeCopyFiles", setup, func(t *testing.T, b *bundle) {
+		texts := func(all map[string]any) (*onboardingv1.Settings, error) {
+			decided, err := structpb.NewStruct(all)
+			require.NoError(t, err)
+			return b.decide(func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.EngagementTexts = decided })
+		}
+		for problem, bad := range map[string]map[string]any{
+			"engagement_texts: they must be":                 {"en": "Hello"},
+			`"de" is none of en, pt-BR`:                      {"de": map[string]any{"ENGAGEMENT_TIER_3": "Prima."}},
+			`"GOAL_PAST" is no text`:                         {"en": map[string]any{"GOAL_PAST": "Too late."}},
+			"ENGAGEMENT_NEVER is not a key":                  {"en": map[string]any{"ENGAGEMENT_NEVER": "Hello."}},
+			"ENGAGEMENT_WEEKLY_REVIEW in en":                 {"en": map[string]any{"ENGAGEMENT_WEEKLY_REVIEW": "You noted some things."}},
+			"settings.engagement_texts must have at most 32": {"en": map[string]any{"ENGAGEMENT_TIER_3": strings.Repeat("a", 33<<10)}},
+		} {
+			_, err := texts(bad)
+			require.Equal(t, codes.InvalidArgument, status.Code(err), problem)
+			require.ErrorContains(t, err, problem)
+		}
+		own := map[string]any{"pt-BR": map[string]any{"ENGAGEMENT_TIER_3": "Que bom ver você aqui."}}
+		got, err := texts(own)
+		require.NoError(t, err)
+		require.Equal(t, own, got.GetEngagementTexts().AsMap())
+		got, err = b.decide(func(*onboardingv1.UpdateSettingsRequest) {})
+		require.NoError(t, err)
+		require.NotNil(t, got.GetEngagementTexts(), "what is left out stays")
+		got, err = texts(map[string]any{})
+		require.NoError(t, err)
+		require.Nil(t, got.GetEngagementTexts(), "as the deployment has them, again")
+		versions, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ListSettingsVersions, &onboardingv1.ListSettingsVersionsRequest{})
+		require.NoError(t, err)
+		require.NotNil(t, versions.GetVersions()[1].GetEngagementTexts())
+	})
+
 	onboardingtest.Subtest(t, "OfADatabaseThatWentBackAreToldAgain", setup, func(t *testing.T, b *bundle) {
 		ahead := func(version int64) {
 			_, err := b.Messaging.SetOrganisationSettings(t.Context(), &messagingv1.SetOrganisationSettingsRequest{

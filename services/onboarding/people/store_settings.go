@@ -36,15 +36,17 @@ type Settings struct {
 	// Engagement has the rules of engagement, in the form of a file; nil: nothing was decided. To SetSettings nil leaves it as it is, and {}
 	// goes back to the deployment's.
 	Engagement []byte
-	Prices     *Prices   // of segments; likewise
-	Pending    bool      // messaging does not know Sending and Retention yet
-	Version    int64     // counts the changes; to SetSettings the version that is changed, -1 for whichever there is
-	UpdatedAt  time.Time // zero when the organisation has decided nothing
-	UpdatedBy  *string   // the actor, see audit.Read
+	// EngagementTexts are the texts of engagement, by language and by key; likewise.
+	EngagementTexts []byte
+	Prices          *Prices   // of segments; likewise
+	Pending         bool      // messaging does not know Sending and Retention yet
+	Version         int64     // counts the changes; to SetSettings the version that is changed, -1 for whichever there is
+	UpdatedAt       time.Time // zero when the organisation has decided nothing
+	UpdatedBy       *string   // the actor, see audit.Read
 }
 
 const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
-    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, engagement,
+    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, engagement, engagement_texts,
     tell_at is not null as pending, version,
     updated_at, updated_by::text`
 
@@ -60,11 +62,11 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 
 const sqlSetSettings = `
 insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention,
-    ticket_limit_minutes, distress_words, segment_prices, activation_flow, sending, tell_at, engagement, version,
+    ticket_limit_minutes, distress_words, segment_prices, activation_flow, sending, tell_at, engagement, engagement_texts, version,
     updated_at, updated_by)
 select @org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
     coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices::jsonb, nullif(@activation_flow, ''), @sending::jsonb,
-    case when @sending::jsonb is not null or @retention::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'), 1, @at, current_actor()
+    case when @sending::jsonb is not null or @retention::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'), nullif(@engagement_texts::jsonb, '{}'), 1, @at, current_actor()
 where @version::bigint <= 0 or exists (select from organisation_settings e where e.org_id = @org_id)
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
@@ -74,7 +76,9 @@ set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quie
     distress_words = coalesce(@distress::text[], o.distress_words), segment_prices = coalesce(@prices::jsonb, o.segment_prices),
     activation_flow = case when @activation_flow::text is null then o.activation_flow else excluded.activation_flow end,
     sending = coalesce(excluded.sending, o.sending), tell_at = coalesce(excluded.tell_at, o.tell_at),
-    engagement = case when @engagement::jsonb is null then o.engagement else excluded.engagement end, version = o.version + 1,
+    engagement = case when @engagement::jsonb is null then o.engagement else excluded.engagement end,
+    engagement_texts = case when @engagement_texts::jsonb is null then o.engagement_texts else excluded.engagement_texts end,
+    version = o.version + 1,
     updated_at = excluded.updated_at, updated_by = excluded.updated_by
 where @version::bigint in (-1, o.version)
 returning ` + settingsColumns
@@ -103,7 +107,8 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
 		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices,
 		"activation_flow": wanted.ActivationFlow, "sending": sending, "engagement": wanted.Engagement,
-		"version": wanted.Version,
+		"engagement_texts": wanted.EngagementTexts,
+		"version":          wanted.Version,
 	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sqlSetSettings, args)
@@ -122,7 +127,7 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 const sqlVersions = `
 select r.quiet_hours, r.quiet_until, r.quiet_from, r.require_consent_record, r.retention, r.time_zone,
     r.ticket_limit_minutes as ticket_limit,
-    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending, r.engagement,
+    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending, r.engagement, r.engagement_texts,
     false as pending, v.version, v.at as updated_at, v.by::text as updated_by
 from settings_versions v, jsonb_populate_record(null::organisation_settings, v.settings) r
 where v.org_id = $1 order by v.version desc limit $2`
@@ -161,6 +166,7 @@ type settingsRow struct {
 	ActivationFlow       *string
 	Sending              []byte
 	Engagement           []byte
+	EngagementTexts      []byte
 	Pending              bool
 	Version              int64
 	UpdatedAt            time.Time
@@ -172,7 +178,7 @@ func (r settingsRow) settings() (Settings, error) {
 	return Settings{
 		QuietHours: r.QuietHours, Window: windowOf(r.QuietUntil, r.QuietFrom), TimeZone: r.TimeZone,
 		RequireConsentRecord: &r.RequireConsentRecord, Retention: r.Retention, TicketLimit: r.TicketLimit, Distress: r.Distress, Prices: r.Prices,
-		ActivationFlow: r.ActivationFlow, Sending: sending, Engagement: r.Engagement, Pending: r.Pending, Version: r.Version,
+		ActivationFlow: r.ActivationFlow, Sending: sending, Engagement: r.Engagement, EngagementTexts: r.EngagementTexts, Pending: r.Pending, Version: r.Version,
 		UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
 	}, err
 }

@@ -66,9 +66,13 @@ type Settings struct {
 	Version int64 `protobuf:"varint,33,opt,name=version,proto3" json:"version,omitempty"`
 	// The rules of engagement in the form of an engagement file (docs/engagement.md), at most 16 KiB; absent as long as nothing was decided, when the
 	// deployment's hold. A request without it leaves them as they are, one with it replaces all of them, and an empty object goes back to the deployment's.
-	Engagement    *structpb.Struct `protobuf:"bytes,34,opt,name=engagement,proto3" json:"engagement,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Engagement *structpb.Struct `protobuf:"bytes,34,opt,name=engagement,proto3" json:"engagement,omitempty"`
+	// The texts of engagement in place of the deployment's: an object of languages, each an object of texts by their key, such as
+	// {"en": {"ENGAGEMENT_TIER_3": "Well done."}}, at most 32 KiB. They are checked like copy files (docs/flows.md). Absent as long as nothing was decided. A request
+	// without them leaves them as they are, one with them replaces all of them, and an empty object goes back to the deployment's.
+	EngagementTexts *structpb.Struct `protobuf:"bytes,35,opt,name=engagement_texts,json=engagementTexts,proto3" json:"engagement_texts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -209,6 +213,13 @@ func (x *Settings) GetVersion() int64 {
 func (x *Settings) GetEngagement() *structpb.Struct {
 	if x != nil {
 		return x.Engagement
+	}
+	return nil
+}
+
+func (x *Settings) GetEngagementTexts() *structpb.Struct {
+	if x != nil {
+		return x.EngagementTexts
 	}
 	return nil
 }
@@ -915,7 +926,7 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a$paceline/messaging/v1/settings.proto\"\xd5\a\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a$paceline/messaging/v1/settings.proto\"\x99\b\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
@@ -938,7 +949,8 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\aversion\x18! \x01(\x03R\aversion\x127\n" +
 	"\n" +
 	"engagement\x18\" \x01(\v2\x17.google.protobuf.StructR\n" +
-	"engagementB\x19\n" +
+	"engagement\x12B\n" +
+	"\x10engagement_texts\x18# \x01(\v2\x17.google.protobuf.StructR\x0fengagementTextsB\x19\n" +
 	"\x17_require_consent_recordB\f\n" +
 	"\n" +
 	"_time_zoneB\x17\n" +
@@ -1040,17 +1052,18 @@ var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
 	1,  // 5: paceline.onboarding.v1.Settings.segment_prices:type_name -> paceline.onboarding.v1.SegmentPrices
 	16, // 6: paceline.onboarding.v1.Settings.sending:type_name -> paceline.messaging.v1.Sending
 	17, // 7: paceline.onboarding.v1.Settings.engagement:type_name -> google.protobuf.Struct
-	13, // 8: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
-	0,  // 9: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	4,  // 10: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	0,  // 11: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 12: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 13: paceline.onboarding.v1.ListSettingsVersionsResponse.versions:type_name -> paceline.onboarding.v1.Settings
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	17, // 8: paceline.onboarding.v1.Settings.engagement_texts:type_name -> google.protobuf.Struct
+	13, // 9: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
+	0,  // 10: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	4,  // 11: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	0,  // 12: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 13: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 14: paceline.onboarding.v1.ListSettingsVersionsResponse.versions:type_name -> paceline.onboarding.v1.Settings
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }
