@@ -59,7 +59,7 @@ type views interface {
 	ExpensesIn(ctx context.Context, v View, category string, from, until time.Time) (int, error)
 }
 
-// settings is what organisations have decided; people.Store implements it.
+// settings reads the decisions of organisations; people.Store implements it.
 type settings interface {
 	// EngagementRules returns the rules of an organisation; nil of none. people.ErrLaterRules.
 	EngagementRules(ctx context.Context, orgID string) (*rules.Config, error)
