@@ -30,7 +30,7 @@ const (
 	HintBudget            = "ENGAGEMENT_HINT_BUDGET"            // appended when a category has three expenses in a month
 	Goodbye               = "ENGAGEMENT_GOODBYE"                // after 14 days
 	GoodbyeConfused       = "ENGAGEMENT_GOODBYE_CONFUSED"       // to 1; HelpRestart follows
-	GoodbyeBusy           = "ENGAGEMENT_GOODBYE_BUSY"           // to 2; Reminder follows in two weeks
+	GoodbyeBusy           = "ENGAGEMENT_GOODBYE_BUSY"           // to 2; Reminder follows after a wait
 	GoodbyeAllGood        = "ENGAGEMENT_GOODBYE_ALL_GOOD"       // to 3
 	HelpRestart           = "ENGAGEMENT_HELP_RESTART"           // begins again: one example; tips are on
 	Reminder              = "ENGAGEMENT_REMINDER"               // what GoodbyeBusy announced
@@ -76,10 +76,10 @@ func shapes() map[string]shape {
 		HintBudget:            {params: []string{"category"}},
 		Goodbye:               {choices: 3},
 		GoodbyeConfused:       {},
-		GoodbyeBusy:           {},
+		GoodbyeBusy:           {may: []string{"wait"}},
 		GoodbyeAllGood:        {},
 		HelpRestart:           {example: true},
-		Reminder:              {},
+		Reminder:              {may: []string{"wait"}},
 		WeeklyReview:          {params: []string{"count"}},
 		WeeklyReviewEmpty:     {},
 		RemindersOff:          {undo: "reminders on"},
@@ -182,9 +182,10 @@ func ReviewOf(count int) (key string, params Params) {
 // Params are the parameters of a text, as a row of outreach stores them. Zero is absent. The name of the person is none of them: it
 // is the profile's, when the text is rendered.
 type Params struct {
-	Count    int    `json:"count,omitempty"`    // of the things noted, from 1
-	Category string `json:"category,omitempty"` // of the expenses
-	Expense  string `json:"expense,omitempty"`  // what was noted, in the person's words: coffee 5
+	Count    int    `json:"count,omitempty"`     // of the things noted, from 1
+	Category string `json:"category,omitempty"`  // of the expenses
+	Expense  string `json:"expense,omitempty"`   // what was noted, in the person's words: coffee 5
+	Wait     int    `json:"wait_days,omitempty"` // for Reminder, in days; 0 is two weeks
 
 	Goal      string `json:"goal,omitempty"`       // what is to happen, in the person's words: call John
 	WholeGoal string `json:"whole_goal,omitempty"` // the same where it is said
@@ -225,15 +226,16 @@ func Check(key string, params Params) error {
 		return fmt.Errorf("%w %.60q: engagement has %s", ErrUnknownText, key, strings.Join(EngagementKeys(), ", "))
 	}
 	var problems []error
-	given := params.values()
+	given := params.values(fallback)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		wanted, value := slices.Contains(known.params, name), given[name]
+		may := wanted || slices.Contains(known.may, name)
 		switch {
 		case params.absent(name) && wanted:
 			problems = append(problems, fmt.Errorf("%w: %s needs %s", ErrParams, key, name))
-		case !params.absent(name) && !wanted:
+		case !params.absent(name) && !may:
 			problems = append(problems, fmt.Errorf("%w: %s has no %s", ErrParams, key, name))
-		case wanted && value == "":
+		case may && value == "":
 			problems = append(problems, fmt.Errorf("%w: nothing of the %s of %s can be shown", ErrParams, name, key))
 		}
 	}
@@ -246,33 +248,34 @@ func (e Engagement) Render(locale, key, firstName string, params Params) (string
 	if err := Check(key, params); err != nil {
 		return "", err
 	}
-	text, found := e.texts[e.texts.closest(locale)][key]
+	locale = e.texts.closest(locale)
+	text, found := e.texts[locale][key]
 	if !found {
 		return "", fmt.Errorf("%w %.60q in these texts", ErrUnknownText, key)
 	}
-	return fill(text, ReadableName(firstName), params), nil
+	return fill(locale, text, ReadableName(firstName), params), nil
 }
 
 // fill puts the values in. A name that is missing takes the space and the comma before it along.
-func fill(text, name string, params Params) string {
+func fill(locale, text, name string, params Params) string {
 	swaps := []string{placeholder, name}
 	if name == "" {
 		swaps = []string{", " + placeholder, "", " " + placeholder, ""}
 	}
-	for param, value := range params.values() {
+	for param, value := range params.values(locale) {
 		swaps = append(swaps, "{"+param+"}", value)
 	}
 	return letters.Compose(strings.NewReplacer(swaps...).Replace(text))
 }
 
-// values are the parameters as texts show them, empty for those of which nothing can be shown.
-func (p Params) values() map[string]string {
+// values are the parameters as texts in a language show them, empty for those of which nothing can be shown.
+func (p Params) values(locale string) map[string]string {
 	count := ""
 	if p.Count >= 1 && p.Count <= maxCount {
 		count = strconv.Itoa(p.Count)
 	}
 	return map[string]string{
-		"count": count, "category": ReadableName(p.Category), "expense": readableExpense(p.Expense),
+		"count": count, "wait": waiting(locale, p.Wait), "category": ReadableName(p.Category), "expense": readableExpense(p.Expense),
 		"goal": readableWords(p.Goal, maxGoal), "whole_goal": readableWords(p.WholeGoal, maxWholeGoal),
 		"when": readableWords(p.When, maxWhen), "note": readableWords(p.Note, maxNote),
 	}
@@ -282,6 +285,8 @@ func (p Params) absent(name string) bool {
 	switch name {
 	case "count":
 		return p.Count == 0
+	case "wait":
+		return p.Wait == 0
 	case "category":
 		return p.Category == ""
 	case "goal":
@@ -336,7 +341,7 @@ func readableWords(raw string, limit int) string {
 func Segments(key string) int { return shapes()[key].most() }
 
 // Widest are the parameters of a key that make its text longest, and a name that does: lint and docs/flows.md count segments with
-// them.
+// them. No wait is longer than the usual one.
 func Widest(key string) (firstName string, params Params) {
 	words := strings.Repeat("ã", maxWords) // one letter outside GSM-7 is enough to make the whole text UCS-2
 	for _, name := range shapes()[key].params {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -215,6 +216,45 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+func TestWaitForAReminder(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		wait                      time.Duration
+		busy, reminder, tranquilo string
+	}{
+		{wait: 14 * day, busy: "one reminder in two weeks and", reminder: "mentioned two weeks ago", tranquilo: "Daqui a duas semanas a gente"},
+		{wait: day, busy: "one reminder in one day and", reminder: "mentioned one day ago", tranquilo: "Daqui a um dia a gente"},
+		{wait: 10 * day, busy: "one reminder in 10 days and", reminder: "mentioned 10 days ago", tranquilo: "Daqui a 10 dias a gente"},
+		{wait: 7 * day, busy: "one reminder in one week and", reminder: "mentioned one week ago", tranquilo: "Daqui a uma semana a gente"},
+		{wait: 21 * day, busy: "one reminder in 3 weeks and", reminder: "mentioned 3 weeks ago", tranquilo: "Daqui a 3 semanas a gente"},
+		{wait: 365 * day, busy: "one reminder in 365 days and", reminder: "mentioned 365 days ago", tranquilo: "Daqui a 365 dias a gente"},
+	} {
+		for _, said := range []struct{ locale, key, want string }{
+			{"en", catalog.GoodbyeBusy, tt.busy},
+			{"en", catalog.Reminder, tt.reminder},
+			{"pt-BR", catalog.GoodbyeBusy, tt.tranquilo},
+			{"pt-BR", catalog.Reminder, "como combinado"},
+		} {
+			text, err := builtIn.Render(said.locale, said.key, "", catalog.WaitOf(tt.wait))
+			require.NoError(t, err)
+			require.Contains(t, text, said.want)
+		}
+	}
+	require.Zero(t, catalog.WaitOf(14*day), "a release that knows no other wait reads the row")
+	for days := 1; days <= 365; days++ {
+		for locale, usual := range map[string]string{"en": render(t, "en", catalog.GoodbyeBusy), "pt-BR": render(t, "pt-BR", catalog.GoodbyeBusy)} {
+			text, err := builtIn.Render(locale, catalog.GoodbyeBusy, "", catalog.Params{Wait: days})
+			require.NoError(t, err)
+			require.LessOrEqual(t, len([]rune(text)), len([]rune(usual)), "Widest leaves it out")
+		}
+	}
+	for _, days := range []int{-1, 366} {
+		require.ErrorContains(t, catalog.Check(catalog.Reminder, catalog.Params{Wait: days}), "nothing of the wait")
+	}
+	require.ErrorContains(t, catalog.Check(catalog.Goodbye, catalog.Params{Wait: 3}), "has no wait")
+}
+
 func TestParseParams(t *testing.T) {
 	t.Parallel()
 	params, err := catalog.ParseParams([]byte(`{"count": 3, "category": "Mercado"}`))
@@ -324,6 +364,16 @@ func TestLoadEngagement(t *testing.T) {
 		require.ErrorIs(t, err, catalog.ErrCopy)
 		require.ErrorContains(t, err, "ENGAGEMENT_GOODBYE in es is missing or empty")
 		require.NotContains(t, err.Error(), "ENGAGEMENT_APOLOGY")
+	})
+	t.Run("AWaitStandsOnlyInALanguageThatHasWordsForIt", func(t *testing.T) {
+		t.Parallel()
+		_, err := catalog.LoadEngagement(fstest.MapFS{"2026-12.es.json": file(`{"ENGAGEMENT_REMINDER": "Hace {wait}."}`)})
+		require.ErrorContains(t, err, "ENGAGEMENT_REMINDER in es has a brace outside {first_name}")
+		texts, err := catalog.LoadEngagement(fstest.MapFS{"2026-12.en.json": file(`{"ENGAGEMENT_REMINDER": "Hi again."}`)})
+		require.NoError(t, err, "a text of the release before, which has no wait")
+		got, err := texts.Render("en", catalog.Reminder, "", catalog.Params{Wait: 3})
+		require.NoError(t, err)
+		require.Equal(t, "Hi again.", got)
 	})
 	t.Run("EverythingIsReportedAtOnce", func(t *testing.T) {
 		t.Parallel()

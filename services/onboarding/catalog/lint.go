@@ -21,6 +21,7 @@ const placeholder = "{first_name}"
 // shape is the form that one text must have.
 type shape struct {
 	params  []string // the placeholders that it must have
+	may     []string // those that it may have besides
 	choices int      // it asks for one of the digits 1 to this
 	example bool     // it may quote one example
 	undo    string   // it must offer the words that do this
@@ -125,13 +126,18 @@ func (s set) textProblems(locale, key, text string) []string {
 			fixed, allowed = strings.ReplaceAll(fixed, name, ""), append(allowed, name)
 		}
 	}
+	for _, param := range s.shapes[key].may {
+		if name := "{" + param + "}"; (Params{}).values(locale)[param] != "" { // the words of the language are known
+			fixed, allowed = strings.ReplaceAll(fixed, name, ""), append(allowed, name)
+		}
+	}
 	if strings.ContainsAny(fixed, "{}") {
 		found = append(found, "has a brace outside "+strings.Join(allowed, " and "))
 	}
 	if strings.TrimSpace(text) != text {
 		found = append(found, "has a line break or space around it")
 	}
-	if problem := lengthProblem(s.shapes[key].most(), key, text, fixed); problem != "" {
+	if problem := lengthProblem(s.shapes[key].most(), locale, key, text, fixed); problem != "" {
 		found = append(found, problem)
 	}
 	found = append(found, s.toneProblems(fixed)...)
@@ -139,9 +145,9 @@ func (s set) textProblems(locale, key, text string) []string {
 }
 
 // lengthProblem reports a text that takes more segments than it may with the widest name and parameters. fixed is the text without them.
-func lengthProblem(segments int, key, text, fixed string) string {
+func lengthProblem(segments int, locale, key, text, fixed string) string {
 	name, params := Widest(key)
-	full := fill(text, name, params)
+	full := fill(locale, text, name, params)
 	limit, why := maxGSM7/2*segments, "in GSM-7"
 	ucs2 := strings.ContainsFunc(full, outsideGSM7)
 	if ucs2 {

@@ -24,7 +24,7 @@ func (e edition) list() (texts []Text) {
 		name, params := Widest(key)
 		for _, locale := range slices.Sorted(maps.Keys(e)) {
 			if text, found := e[locale][key]; found {
-				texts = append(texts, Text{Key: key, Locale: locale, Text: text, Segments: letters.Segments(fill(text, name, params))})
+				texts = append(texts, Text{Key: key, Locale: locale, Text: text, Segments: letters.Segments(fill(locale, text, name, params))})
 			}
 		}
 	}

@@ -95,6 +95,14 @@ func (s *Service) follow(ctx context.Context, h conversation.Heard, w wish) (tak
 	return true, s.answer(ctx, v, h, answers)
 }
 
+// waitOf returns how long it is from a person's choice to be reminded to the reminder: as it was chosen, or else by the rules.
+func waitOf(v View, by rules.Config) catalog.Params {
+	if newest := v.Situation.Newest; v.Person.State == rules.RemindLater && newest.Trigger == rules.GoodbyeResponse2 {
+		return catalog.WaitOf(v.Person.RemindAt.Sub(newest.At))
+	}
+	return catalog.WaitOf(by.RemindLater)
+}
+
 // confirmations answer the choices.
 var confirmations = map[rules.Choice]string{
 	rules.ChoiceConfused: catalog.GoodbyeConfused, rules.ChoiceBusy: catalog.GoodbyeBusy, rules.ChoiceAllGood: catalog.GoodbyeAllGood,
@@ -318,7 +326,11 @@ func (s *Service) answer(ctx context.Context, v View, h conversation.Heard, keys
 func (s *Service) say(ctx context.Context, v View, h conversation.Heard, key string, keys []string) error {
 	var texts []string
 	for _, name := range keys {
-		text, err := s.render(v, name, catalog.Params{})
+		params := catalog.Params{}
+		if name == catalog.GoodbyeBusy {
+			params = waitOf(v, s.rulesOf(v))
+		}
+		text, err := s.render(v, name, params)
 		if err != nil {
 			return fmt.Errorf("render %s: %w", name, err)
 		}

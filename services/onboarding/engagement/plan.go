@@ -48,6 +48,9 @@ func plan(r Run, c Candidate, by terms, now time.Time) Planned {
 		}
 		change.Moves, change.Events, kind = []rules.Move{m}, eventsOf(v, m), m.Queue
 		key = map[rules.MessageType]string{rules.Goodbye: catalog.Goodbye, rules.Reminder: catalog.Reminder}[kind]
+		if kind == rules.Reminder {
+			params = waitOf(v, by.rules)
+		}
 	} else {
 		review, why := by.rules.WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
 		if why != "" {

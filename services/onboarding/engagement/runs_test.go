@@ -410,7 +410,7 @@ func TestPeriodsOfRuns(t *testing.T) {
 	})
 }
 
-// meanwhile does something before people are read for a run, whose rules are read then.
+// meanwhile does something between the reads of a run: after its rules, before its people.
 type meanwhile struct {
 	onboardingtest.People
 
@@ -474,6 +474,22 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 		_, err := service.WorkRuns(t.Context(), onboardingtest.OrgID, time.Minute)
 		require.NoError(t, err)
 		b.In(p, rules.GoodbyeSent)
+	})
+
+	onboardingtest.Subtest(t, "AreToldToThePersonWhoIsReminded", runsToday, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		decides(b, onboardingtest.OrgID, own)
+		b.Reply(p, "2")
+		b.In(p, rules.RemindLater)
+		decides(b, onboardingtest.OrgID, strings.Replace(own, `"remind_later_days": 2`, `"remind_later_days": 5`, 1)) // it was promised before
+		b.OnDay(3, 11)
+		b.Works()
+		b.In(p, rules.Dormant)
+		b.Clock.Advance(8 * time.Hour) // it is day where they live
+		b.Sends()
+		got := b.got(p)
+		require.Contains(t, got[len(got)-2], "in 2 days")
+		require.Contains(t, got[len(got)-1], "2 days ago")
 	})
 
 	onboardingtest.Subtest(t, "HoldForNoOther", runsToday, func(t *testing.T, b *bundle) {
