@@ -70,8 +70,8 @@ func (p settingsPage) Rules() (string, error) { return indented(p.GetEngagement(
 // Texts returns the texts of engagement, by language and by key; empty where the deployment's are sent.
 func (p settingsPage) Texts() (string, error) { return indented(p.GetEngagementTexts()) }
 
-// indented returns a JSON object with a line for each field; empty for none. What cannot be shown fails the page: an empty field, once saved,
-// goes back to the deployment's.
+// indented returns a JSON object with a line for each field; empty for none. What cannot be shown fails the page: an empty
+// field, once saved, goes back to the deployment's.
 func indented(s *structpb.Struct) (string, error) {
 	if s == nil {
 		return "", nil
