@@ -60,36 +60,44 @@ type Engine struct {
 	Now    func() time.Time
 }
 
-// Publish stores an alarm to ring when it is due. The same identity again stores nothing, and returns the alarm that has it.
-func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
+// NewJob returns the job of the queue that rings an alarm when it is due: now for one that was due before.
+func NewJob(job qstash.Job, now time.Time) (queue.New, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return qstash.Receipt{}, fmt.Errorf("alarm id: %w", err)
+		return queue.New{}, fmt.Errorf("alarm id: %w", err)
 	}
-	now := e.Now()
 	due := job.Due
 	if due.Before(now) {
 		due = now
 	}
 	payload, err := json.Marshal(Alarm{Due: due, Body: job.Body})
 	if err != nil {
-		return qstash.Receipt{}, fmt.Errorf("encode an alarm: %w", err)
+		return queue.New{}, fmt.Errorf("encode an alarm: %w", err)
 	}
-	// The call of a person may not write into this table. The organisation is that of the alarm.
-	stored, err := e.Intake.Enqueue(postgres.AcrossOrganisations(ctx), queue.New{
+	return queue.New{
 		ID: id.String(), OrgID: job.OrgID, Key: job.DedupID.String(), EventType: job.Route.Label, Payload: payload, MaxAttempts: Attempts,
 		At: now, DueAt: due,
-	})
+	}, nil
+}
+
+// Publish stores an alarm to ring when it is due. The same identity again stores nothing, and returns the alarm that has it.
+func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
+	n, err := NewJob(job, e.Now())
+	if err != nil {
+		return qstash.Receipt{}, err
+	}
+	// The call of a person may not write into this table. The organisation is that of the alarm.
+	stored, err := e.Intake.Enqueue(postgres.AcrossOrganisations(ctx), n)
 	if err != nil && !errors.Is(err, queue.ErrPayloadMismatch) { // a repeat of what was due at once has another time
 		return qstash.Receipt{}, fmt.Errorf("store an alarm: %w", err)
 	}
-	e.wakeAt(due.Sub(e.Now()))
+	e.Stored(n.DueAt)
 	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
 }
 
-// wakeAt wakes the runner of this process when an alarm that it stored is due, so that the look is not late.
-func (e *Engine) wakeAt(in time.Duration) {
-	switch {
+// Stored wakes the runner of this process when an alarm that it stored is due, so that the look is not late.
+func (e *Engine) Stored(due time.Time) {
+	switch in := due.Sub(e.Now()); {
 	case in <= 0:
 		queue.Wake(e.Wake)
 	case in <= horizon:

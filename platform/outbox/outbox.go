@@ -58,6 +58,8 @@ type Outbox[A any] struct {
 	Attrs func(a A) []any
 	// Begin starts the span of a publish: the relay comes without a trace.
 	Begin func(ctx context.Context, a A) (context.Context, func())
+	// Stored reports whether an alarm was published by the transaction that wrote it, and wakes its engine; nil where none is.
+	Stored func(a A) bool
 	// Scheduled is called for every alarm that QStash has taken; may be nil.
 	Scheduled func(ctx context.Context, a A)
 	// Reach bounds how far ahead QStash's plan takes a message; 0 is any time. An alarm that is due later stays in the outbox until then.
@@ -71,6 +73,10 @@ type Outbox[A any] struct {
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
 // After an error the relay publishes it, and one that is beyond QStash's reach it publishes once it is within.
 func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
+	if o.Stored != nil && o.Stored(a) {
+		o.scheduled(ctx, a)
+		return nil
+	}
 	if o.Disabled {
 		o.Log.InfoContext(ctx, "outbox.scheduling_disabled", o.Attrs(a)...)
 		return ErrDisabled
@@ -93,10 +99,14 @@ func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	if err := o.Rows.Published(record, a, receipt.MessageID, o.Now()); err != nil {
 		return err
 	}
+	o.scheduled(ctx, a)
+	return nil
+}
+
+func (o *Outbox[A]) scheduled(ctx context.Context, a A) {
 	if o.Scheduled != nil {
 		o.Scheduled(ctx, a)
 	}
-	return nil
 }
 
 // farError is an alarm that QStash does not take before an instant.

@@ -197,6 +197,12 @@ func (p *Pool) takeOn(ctx context.Context) *pgx.QueuedQuery {
 // Across reports whether a context is of AcrossOrganisations.
 func Across(ctx context.Context) bool { return across(ctx) }
 
+// Bounded reports whether a context is of ForOrganisation or ForProfile.
+func Bounded(ctx context.Context) bool {
+	_, scoped := ctx.Value(scopeKey{}).(scope)
+	return scoped && !across(ctx)
+}
+
 func across(ctx context.Context) bool {
 	wanted, _ := ctx.Value(scopeKey{}).(scope)
 	return wanted.across

@@ -57,7 +57,8 @@ type publishing struct {
 	outbox.Publisher
 	alarms.Deleter
 
-	Reach time.Duration // how far ahead it takes alarms; 0 for any time
+	Reach time.Duration  // how far ahead it takes alarms; 0 for any time
+	own   *alarms.Engine // nil unless it is the one engine, and rings
 	rows  *queue.Queue
 	wake  chan struct{}
 }
@@ -69,6 +70,9 @@ func (w *wiring) openAlarms() error {
 	own := &alarms.Engine{DB: w.pool, Intake: queue.NewIntake(rows), Wake: wake, Now: w.deps.Now}
 	w.alarms = publishing{Publisher: own, Deleter: own, rows: rows, wake: wake}
 	if w.cfg.Alarms == alarmsPostgres {
+		if !w.cfg.SchedulingDisabled {
+			w.alarms.own = own
+		}
 		return nil
 	}
 	client, publisher, err := w.openQStash()

@@ -36,6 +36,20 @@ func TestAlarms(t *testing.T) {
 		b.KeepsPace(p)
 		require.Empty(t, b.QStash.Record().Of(emulator.Published))
 		require.Equal(t, 4, b.Count(`select count(*) from alarm_jobs where status = 'completed'`))
+		require.Equal(t, 4, b.Count(`select count(*) from step_alarms a join alarm_jobs j on j.id::text = a.qstash_message_id
+			where a.published_at = a.created_at and j.created_at = a.created_at and a.lease_token is null`), "each in the transaction of its move")
+	})
+
+	onboardingtest.Subtest(t, "OfAPausedOrganisationStayInTheOutbox", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.Explained()
+		b.Pauses("")
+		b.Reply(p, "ok")
+		b.Work()
+		require.Zero(t, b.Count(`select count(*) from alarm_jobs`))
+		require.Equal(t, 1, b.Count(`select count(*) from step_alarms where published_at is null`))
+		require.True(t, b.Unpauses())
+		b.Quiet()
+		b.Completes(p)
 	})
 
 	onboardingtest.Subtest(t, "RingAgainAfterAFailure", setup, func(t *testing.T, b *bundle) {
@@ -155,7 +169,14 @@ func TestTakeover(t *testing.T) {
 // TestPauseBeforeARecord pauses the organisation, and lets an alarm ring, before it is recorded that the alarm was published.
 func TestPauseBeforeARecord(t *testing.T) {
 	t.Parallel()
-	onboardingtest.Subtest(t, "OfAStep", setup, func(t *testing.T, b *onboardingtest.Bundle) {
+	refused := func(t *testing.T) *onboardingtest.Bundle { // the database takes over, after the commit
+		t.Helper()
+		b := onboardingtest.New(t)
+		b.Ring(onboardingtest.Both)
+		b.QStash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
+		return b
+	}
+	onboardingtest.Subtest(t, "OfAStep", refused, func(t *testing.T, b *onboardingtest.Bundle) {
 		p, _ := b.Explained()
 		ports := b.Healthy()
 		ports.AfterPublish = func() {

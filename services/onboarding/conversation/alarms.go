@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/people"
@@ -21,7 +23,7 @@ var StepRoute = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/on
 // newOutbox is the outbox of the steps' alarms: what they are to QStash, to logs and to traces.
 func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 	return &outbox.Outbox[session.Alarm]{
-		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Scheduled: c.scheduled,
+		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Stored: c.stored, Scheduled: c.scheduled,
 		Attrs: func(a session.Alarm) []any { return []any{"step_id", string(a.StepID), "session_id", a.SessionID} },
 		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
 			return c.Spans.Begin(ctx, "onboarding.alarm", a.SessionID)
@@ -53,6 +55,26 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 	return qstash.Job{
 		OrgID: a.OrgID, Lost: a.Cause == session.CauseOverdue, Route: StepRoute, DedupID: id, Body: body, Due: a.DueAt,
 	}, err
+}
+
+// rung gives an alarm the job of our database that rings it.
+func rung(a *session.Alarm, now time.Time) error {
+	job, err := stepJob(*a)
+	if err != nil {
+		return err
+	}
+	n, err := alarms.NewJob(job, now)
+	a.Ring = &session.Ring{ID: n.ID, Key: n.Key, Label: n.EventType, Payload: n.Payload, Attempts: n.MaxAttempts, DueAt: n.DueAt}
+	return err
+}
+
+// stored reports whether our database rings an alarm already, and has it wake who rings it.
+func (c *Service) stored(a session.Alarm) bool {
+	if a.Ring == nil {
+		return false
+	}
+	c.Own.Stored(a.Ring.DueAt)
+	return true
 }
 
 // Overdue is a session with a due step that was not executed although its alarm was published.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
@@ -26,6 +27,9 @@ type Config struct {
 	Carrier carrier
 	Outbox  outbox.Rows[session.Alarm]
 	QStash  outbox.Publisher
+	// Own rings alarms where it is the one engine: a move stores its alarm's job in the same transaction. Nil where QStash has them, too, or
+	// scheduling is disabled.
+	Own     *alarms.Engine
 	Flow    session.Flow    // the deployment's own conversation
 	Flows   published       // of organisations
 	Host    host            // the application that flows call

@@ -186,7 +186,7 @@ func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
 			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
 			move.Entries = []session.Entry{move.Advanced(session.TriggerSilence)}
 			move.AnswerHeldSince = sent.AskedAt
-			return move, c.armed(ctx, &move)
+			return move, c.armed(ctx, view, &move)
 		},
 	})
 	if err == nil {
@@ -204,7 +204,7 @@ func (c *Service) moveBy(ctx context.Context, view View, j queue.Job, f *flow.Fl
 	move := session.Proceed(f, view.Session, d, now, now)
 	move.Entries = []session.Entry{move.Advanced(trigger)}
 	startsAnew(&move)
-	err := c.armed(ctx, &move)
+	err := c.armed(ctx, view, &move)
 	if err == nil {
 		err = c.Store.Move(ctx, move, &Cause{Job: j})
 	}

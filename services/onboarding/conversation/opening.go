@@ -64,7 +64,7 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 			if s.Flow != "" {
 				move.Entries = []session.Entry{move.Advanced(session.TriggerActivation)}
 			}
-			return move, c.armed(ctx, &move)
+			return move, c.armed(ctx, view, &move)
 		},
 	})
 	if err == nil {

@@ -230,7 +230,7 @@ func (c *Service) sendAnswer(
 			}
 			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
 			move.Entries = []session.Entry{changed}
-			return move, c.armed(ctx, &move)
+			return move, c.armed(ctx, view, &move)
 		},
 	})
 	if err == nil {
@@ -250,7 +250,7 @@ func (c *Service) goOn(ctx context.Context, view View, m Reply, d flow.Decision,
 	move.Entries = []session.Entry{move.Advanced(session.TriggerReplyAdvance)}
 	startsAnew(&move)
 	move.Entries = append([]session.Entry{replied}, move.Entries...)
-	if err := c.armed(ctx, &move); err != nil {
+	if err := c.armed(ctx, view, &move); err != nil {
 		return err
 	}
 	if err := c.Store.Move(ctx, move, m.cause()); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -141,7 +142,7 @@ func (c *Service) sendStep(
 		CorrelationID: correlationID, Trigger: session.TriggerStep,
 		Then: func(ctx context.Context, s Sent) (session.Move, error) {
 			move := session.AfterStep(f, r, view.person(f), at, s.AcceptedAt, s.AskedAt, c.Now())
-			return move, c.armed(ctx, &move)
+			return move, c.armed(ctx, view, &move)
 		},
 	})
 	if sent.Outcome == Accepted {
@@ -251,8 +252,9 @@ func stepKey(r session.Record, key string) string {
 	return session.Key(r.ProfileID, r.ID, session.StepID(key))
 }
 
-// armed gives the alarm of a move its id and its lease, and a new generation where the session was at the step before.
-func (c *Service) armed(ctx context.Context, move *session.Move) error {
+// armed gives the alarm of a move its id and its lease, and a new generation where the session was at the step before. Our own database
+// rings it from the move's commit on.
+func (c *Service) armed(ctx context.Context, view View, move *session.Move) error {
 	if move.Alarm == nil {
 		return nil
 	}
@@ -264,7 +266,10 @@ func (c *Service) armed(ctx context.Context, move *session.Move) error {
 		move.Alarm.Generation = newest + 1
 	}
 	move.Alarm = leased(*move.Alarm)
-	return nil
+	if c.Own == nil || view.SchedulingPaused || postgres.Bounded(ctx) { // a call of a person may not write such a job
+		return nil
+	}
+	return rung(move.Alarm, c.Now())
 }
 
 // leased gives an alarm its id and leases it to the caller, who publishes it after the commit.

@@ -34,16 +34,28 @@ func stepAlarms(pool postgres.DB) *outbox.Store[session.Alarm] {
 // alarm has nothing left to do.
 const sqlAlarmOfMove = `
     insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_token,
-        lease_until, created_at)
-    select u.id, u.org, m.id, u.profile, u.step, u.token, u.generation, u.cause, u.due, u.lease, u.lease_until, m.at
+        lease_until, created_at, published_at, qstash_message_id)
+    select u.id, u.org, m.id, u.profile, u.step, u.token, u.generation, u.cause, u.due, u.lease, u.lease_until, m.at,
+        case when u.ring is not null then m.at end, u.ring::text
     from moved m join unnest(@alarm::uuid[], @alarm_org::uuid[], @alarm_profile::uuid[], @alarm_step::text[], @alarm_token::text[],
-        @generation::int[], @alarm_cause::text[], @due::timestamptz[], @lease::uuid[], @lease_until::timestamptz[]) with ordinality
-        as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, n) on u.n = m.n and u.id is not null`
+        @generation::int[], @alarm_cause::text[], @due::timestamptz[], @lease::uuid[], @lease_until::timestamptz[],
+        @ring::uuid[]) with ordinality
+        as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, ring, n) on u.n = m.n and u.id is not null`
+
+// sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place.
+const sqlRingOfMove = `
+    insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, next_retry_at, created_at,
+        updated_at)
+    select u.id, m.org_id, u.key, u.label, '', u.payload, 'pending', u.attempts, u.due, m.at, m.at
+    from moved m join unnest(@ring::uuid[], @ring_key::text[], @ring_label::text[], @ring_payload::jsonb[], @ring_attempts::int[],
+        @ring_due::timestamptz[]) with ordinality as u (id, key, label, payload, attempts, due, n) on u.n = m.n and u.id is not null
+    on conflict (org_id, idempotency_key) do nothing`
 
 // alarmArgs adds the arguments of an alarm; without one all of them are null.
 func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	for _, name := range []string{
 		"alarm", "alarm_org", "alarm_profile", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
+		"ring", "ring_key", "ring_label", "ring_payload", "ring_attempts", "ring_due",
 	} {
 		args[name] = nil
 	}
@@ -53,7 +65,11 @@ func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	args["alarm"], args["alarm_org"], args["alarm_profile"], args["alarm_step"] = a.ID, a.OrgID, a.ProfileID, string(a.StepID)
 	args["alarm_token"], args["generation"], args["alarm_cause"] = string(a.ExpectedStateToken), a.Generation, string(a.Cause)
 	args["due"], args["lease_until"] = a.DueAt, at
-	if a.LeaseToken != "" { // the process that moved the session publishes it; without a lease the relay does
+	switch r := a.Ring; {
+	case r != nil:
+		args["ring"], args["ring_key"], args["ring_label"], args["ring_payload"] = r.ID, r.Key, r.Label, r.Payload
+		args["ring_attempts"], args["ring_due"] = r.Attempts, r.DueAt
+	case a.LeaseToken != "": // the process that moved the session publishes it; without a lease the relay does
 		args["lease"], args["lease_until"] = a.LeaseToken, at.Add(outbox.PublishLease)
 	}
 }

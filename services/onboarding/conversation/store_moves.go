@@ -77,7 +77,7 @@ const sqlFollows = `noted as (
     from moved m join unnest(@follow::uuid[], @follow_key::text[], @follow_payload::jsonb[], @follow_due::timestamptz[]) with ordinality
         as u (id, key, payload, due, n) on u.n = m.n and u.id is not null
     returning pg_notify('` + ChannelJobs + `', '')
-), ticketed as (` + sqlTicketOfMove + `), alarmed as (` + sqlAlarmOfMove + `)`
+), ticketed as (` + sqlTicketOfMove + `), alarmed as (` + sqlAlarmOfMove + `), rung as (` + sqlRingOfMove + `)`
 
 const sqlTimeline = `
 insert into session_transitions

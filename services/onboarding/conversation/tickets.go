@@ -110,7 +110,7 @@ func (c *Service) goOnAfter(ctx context.Context, view View, j queue.Job, p Ticke
 	move := session.Proceed(f, s, d, now, now)
 	afterTicket(&move, p.At)
 	startsAnew(&move)
-	if err := c.armed(ctx, &move); err != nil {
+	if err := c.armed(ctx, view, &move); err != nil {
 		return err
 	}
 	if err := c.Store.MoveAfterTicket(ctx, move, p, Cause{Job: j}); err != nil {
@@ -148,7 +148,7 @@ func (c *Service) askAgain(
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
 			afterTicket(&move, sent.AskedAt)
-			return move, c.armed(ctx, &move)
+			return move, c.armed(ctx, view, &move)
 		},
 	})
 	if err == nil {

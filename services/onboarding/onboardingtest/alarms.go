@@ -34,6 +34,9 @@ func (b *Bundle) Ring(engine string) {
 		QStash: b.publisher, Postgres: own,
 		Both: &alarms.Takeover{QStash: b.publisher, Own: own, Log: slog.New(slog.NewJSONHandler(b.Log, nil)), Now: b.Clock.Now},
 	}[engine]
+	if b.own = nil; engine == Postgres {
+		b.own = own
+	}
 	b.Serve(b.Start(b.Healthy()))
 }
 

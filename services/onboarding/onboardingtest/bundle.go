@@ -21,6 +21,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/subscriber"
+	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
@@ -59,6 +60,7 @@ type Bundle struct {
 	Clock     *clock.Settable
 	QStash    *emulator.Emulator
 	alarms    outbox.Publisher
+	own       *alarms.Engine // where it is the one engine
 	publisher *qstash.Publisher
 	Messaging *messagingtest.Service
 	Carrier   *messaging.Client
@@ -187,7 +189,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Log: logger, Now: now,
 	}
 	service := conversation.New(conversation.Config{
-		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
+		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Own: b.own, Flow: b.Flow, Catalog: catalog.Default(),
 		Flows: b.Store.Flows(), Host: b.Host,
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})

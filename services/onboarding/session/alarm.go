@@ -29,6 +29,15 @@ type Alarm struct {
 	Cause              AlarmCause
 	DueAt              time.Time
 	LeaseToken         string // of its publisher
+	Ring               *Ring  `db:"-"` // nil for one that is published after it is written
+}
+
+// Ring is the job of our own database that rings an alarm, and is stored in the transaction that writes the alarm.
+type Ring struct {
+	ID, Key, Label string
+	Payload        []byte // JSON
+	Attempts       int    // at most
+	DueAt          time.Time
 }
 
 // NewAlarm returns the alarm for a step of a session in the burst; its publisher sets the lease.
