@@ -86,7 +86,7 @@ func mutations() []mutation {
 			guard: "the alarm is written with the move", in: "./services/onboarding/conversation",
 			run:  "TestMove/TakesEffectTogetherWithItsAlarmItsTimelineAndItsJob",
 			file: "services/onboarding/conversation/store_alarms.go",
-			old:  "on u.n = m.n and u.id is not null", without: "on u.n = m.n and u.id is not null and false",
+			old:  "ring, n) on u.n = m.n and u.id is not null", without: "ring, n) on u.n = m.n and u.id is not null and false",
 		},
 		{
 			guard: "an alarm that was not published is published", in: "./services/onboarding/conversation",
