@@ -48,7 +48,8 @@ free as materialized (
 gone as (
     delete from {table} j where j.id = any(array(select id from free)) returning 1
 )
-select (select count(*) from gone), (select count(*) from wanted) - (select count(*) from free), (select count(*) from old), o.at, o.id::text`
+select (select count(*) from gone), (select count(*) from wanted) - (select count(*) from free), (select count(*) from old),
+    o.at, o.id::text`
 
 // defaultBatch is the number of rows to a statement.
 const defaultBatch = 1000

@@ -95,6 +95,12 @@ func retentionRules(kept kept) []retention.Rule {
 		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a deleted ledger: hashes", Kept: "never"},
 		{Table: "ledger_anchors", Holds: "which anchors are outside: hashes and counts", Kept: "never"},
 		{Table: "holds", Holds: "whom nothing is sent to for now, and which message of theirs may be an opt-out", Kept: person},
+	}, append(rulesOfTheQueue(kept), rulesOfTheService(kept)...)...)
+}
+
+// rulesOfTheQueue returns the rules of what waits, and of what is counted.
+func rulesOfTheQueue(kept kept) []retention.Rule {
+	return []retention.Rule{
 		{
 			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", Setting: retention.Outbound, For: kept.Outbound,
@@ -118,7 +124,7 @@ func retentionRules(kept kept) []retention.Rule {
 			Kept: "onboarding has it, within seconds; a week at the most",
 		},
 		{Table: "event_types", Holds: "which events are written", Kept: "onboarding asks for the type no more"},
-	}, rulesOfTheService(kept)...)
+	}
 }
 
 // rulesOfTheService returns the rules of what is about no message.
@@ -137,7 +143,10 @@ func rulesOfTheService(kept kept) []retention.Rule {
 			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
 			Kept: "never; that of a start after a stop goes with the next one",
 		},
-		{Table: "organisation_settings", Holds: "what an organisation has decided about sending and retention", Kept: "the organisation goes"},
+		{
+			Table: "organisation_settings", Holds: "what an organisation has decided about sending and retention",
+			Kept: "the organisation goes",
+		},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }

@@ -149,7 +149,9 @@ func rulesOfTickets(kept Kept) []retention.Rule {
 		{
 			Table: "ticket_answers", Holds: "what operators answered by hand",
 			Kept:     "{for} after it was written, once it is settled, or its ticket goes",
-			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.status <> 'sending'"},
+			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
+				At: "created_at", If: "r.status <> 'sending'",
+			},
 		},
 		{
 			Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "{for} after it was written, or its ticket goes",

@@ -30,7 +30,8 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	}
 	w.wakeDeliveries = func() { queue.Wake(wake) }
 	w.feed = events.NewFeed(events.FeedConfig{
-		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Own: w.ownRetention, Wake: w.wakeDeliveries, Waited: w.store.Waited,
+		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Own: w.ownRetention, Wake: w.wakeDeliveries,
+		Waited:   w.store.Waited,
 		Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)

@@ -155,7 +155,8 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 		return Notice{}, err
 	}
 	now := settingsPage{Settings: got.GetSettings()}
-	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "currency", "brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices", "rules", "texts")}
+	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "currency", "brand", "help_contact", "phone_hour", "phone_day",
+		"org_hour", "countries", "flow", "distress", "prices", "rules", "texts")}
 	for _, of := range retention(nil) {
 		maps.Copy(kept.Typed, typed(r, of.Kind))
 	}

@@ -23,7 +23,7 @@ func TestMessagesOfOrganisations(t *testing.T) {
 		var got metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &got))
 		found := map[string]int64{}
-		points := got.ScopeMetrics[0].Metrics[0].Data.(metricdata.Gauge[int64]).DataPoints //nolint:forcetypeassert // it is one
+		points := got.ScopeMetrics[0].Metrics[0].Data.(metricdata.Gauge[int64]).DataPoints
 		for _, p := range points {
 			org, _ := p.Attributes.Value("org_id")
 			result, _ := p.Attributes.Value("result")

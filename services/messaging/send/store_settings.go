@@ -49,8 +49,8 @@ on conflict (org_id) do update set version = greatest(o.version, excluded.versio
     updated_at = case when o.version <= excluded.version then excluded.updated_at else o.updated_at end
 returning o.version`
 
-// SetSending keeps what an organisation has decided, with the days for which it keeps what; nil leaves those as they are. It returns the version
-// that is kept; 0 of one that has ended.
+// SetSending keeps what an organisation has decided, with the days for which it keeps what; nil leaves those as they are. It returns the
+// version that is kept; 0 of one that has ended.
 func (s *Store) SetSending(
 	ctx context.Context, orgID uuid.UUID, decided *messagingv1.Sending, days map[string]int32, version int64, at time.Time,
 ) (kept int64, err error) {

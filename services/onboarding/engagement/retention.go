@@ -30,8 +30,8 @@ func Rules(kept, jobs time.Duration) []retention.Rule {
 			Kept: "62 days after it was reported, by when it is counted no more", For: ActionsKept, Over: &retention.Over{At: "created_at"},
 		},
 		{
-			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: jobs,
-			Kept: "{for} after its end; the goodbye that a person may still answer stays",
+			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", Setting: retention.Jobs,
+			For: jobs, Kept: "{for} after its end; the goodbye that a person may still answer stays",
 		},
 	}
 }

@@ -185,12 +185,12 @@ func TestFeed(t *testing.T) {
 			return retention.Own{orgID: {retention.Events: 9 * 24 * time.Hour}, another: {retention.Events: 4 * 24 * time.Hour}}, nil
 		}
 		third := uuid.NewString()
-		for _, age := range []time.Duration{8, 5, 1} { // days
+		for n, days := range []int{3, 4, 1} { // so they are 8, 5 and 1 day old
 			for _, org := range []string{orgID, another, third} {
-				w.tells(org, "session.advanced", "ana", int(age))
+				w.tells(org, "session.advanced", "ana", n)
 			}
 			w.moves(f)
-			w.clock.Advance(map[time.Duration]time.Duration{8: 3, 5: 4, 1: 1}[age] * 24 * time.Hour)
+			w.clock.Advance(time.Duration(days) * 24 * time.Hour)
 		}
 		require.NoError(t, f.Forget(t.Context()))
 		left := func(org string) int { return w.count(`select count(*) from events where org_id = $1`, org) }

@@ -364,8 +364,8 @@ func (s *Store) Late(ctx context.Context, part retention.Part, before time.Time)
 	return ids, wrap("look for subscriptions that are late", err)
 }
 
-// Forget deletes a batch of old events, of the organisations of a part, notes up to where, and says where the next batch begins; 0 when there
-// is none.
+// Forget deletes a batch of old events, of the organisations of a part, notes up to where, and says where the next batch begins; 0 when
+// there is none.
 func (s *Store) Forget(
 	ctx context.Context, part retention.Part, forSubscribers time.Time, after int64, limit int,
 ) (next int64, n int, err error) {

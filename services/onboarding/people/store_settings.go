@@ -46,8 +46,8 @@ type Settings struct {
 }
 
 const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
-    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, engagement, engagement_texts,
-    tell_at is not null as pending, version,
+    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, engagement,
+    engagement_texts, tell_at is not null as pending, version,
     updated_at, updated_by::text`
 
 const sqlSettings = `
@@ -66,7 +66,8 @@ insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_
     updated_at, updated_by)
 select @org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
     coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices::jsonb, nullif(@activation_flow, ''), @sending::jsonb,
-    case when @sending::jsonb is not null or @retention::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'), nullif(@engagement_texts::jsonb, '{}'), 1, @at, current_actor()
+    case when @sending::jsonb is not null or @retention::jsonb is not null then @at::timestamptz end, nullif(@engagement::jsonb, '{}'),
+    nullif(@engagement_texts::jsonb, '{}'), 1, @at, current_actor()
 where @version::bigint <= 0 or exists (select from organisation_settings e where e.org_id = @org_id)
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
@@ -178,7 +179,8 @@ func (r settingsRow) settings() (Settings, error) {
 	return Settings{
 		QuietHours: r.QuietHours, Window: windowOf(r.QuietUntil, r.QuietFrom), TimeZone: r.TimeZone,
 		RequireConsentRecord: &r.RequireConsentRecord, Retention: r.Retention, TicketLimit: r.TicketLimit, Distress: r.Distress, Prices: r.Prices,
-		ActivationFlow: r.ActivationFlow, Sending: sending, Engagement: r.Engagement, EngagementTexts: r.EngagementTexts, Pending: r.Pending, Version: r.Version,
+		ActivationFlow: r.ActivationFlow, Sending: sending, Engagement: r.Engagement, EngagementTexts: r.EngagementTexts,
+		Pending: r.Pending, Version: r.Version,
 		UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
 	}, err
 }
