@@ -51,8 +51,8 @@ func Fits(kind string, days int) bool { return days >= LeastDays(kind) && days <
 // Own is the decisions of organisations: how long, by organisation and kind.
 type Own map[string]map[string]time.Duration
 
-// sqlOwn reads the decisions in both services. A value that is no number of days, which a later release may have written, is read as 0 days,
-// which fit nothing.
+// sqlOwn reads the decisions in both services. A value that is no number of days, which a later release may have written, is read as 0
+// days, which fit nothing.
 const sqlOwn = `
 select o.org_id::text, k.key, case when k.value ~ '^[0-9]{1,5}$' then k.value::integer else 0 end
 from organisation_settings o cross join jsonb_each_text(o.retention) k where o.retention <> '{}'`

@@ -16,7 +16,8 @@ with busy as (
     select q.org_id, sum(q.delivered) as delivered, sum(q.failed) as failed, sum(q.under_way) as under_way, sum(q.replies) as received
     from sms_quarters q where q.quarter > @since group by q.org_id
 ), ranked as (
-    select org_id, delivered, failed, under_way, received, row_number() over (order by delivered + failed + under_way + received desc, org_id) as place from busy
+    select org_id, delivered, failed, under_way, received,
+        row_number() over (order by delivered + failed + under_way + received desc, org_id) as place from busy
 )
 select case when place <= @most then org_id::text else @other::text end as org, sum(delivered)::bigint as delivered,
     sum(failed)::bigint as failed, sum(under_way)::bigint as under_way, sum(received)::bigint as received

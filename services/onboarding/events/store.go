@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -321,21 +320,6 @@ select s.id::text from event_subscriptions s
 where s.status = 'active' and {part}
   and (select e.recorded_at from events e where e.org_id = s.org_id and e.seq > s.cursor_seq order by e.seq limit 1) < @before
 order by s.id`
-
-	sqlForgetEvents = `
-with looked as materialized (
-    select e.seq, e.org_id, e.recorded_at from events e where e.seq > @after and {walk} order by e.seq limit @limit
-), gone as (
-    delete from events where seq = any (array(
-        select l.seq from looked l
-        where {part} and l.recorded_at < @before and (l.recorded_at < @before_for_subscribers
-            or not exists (select from event_subscriptions s where s.org_id = l.org_id and s.cursor_seq < l.seq))))
-    returning org_id, seq
-), started as (
-    insert into event_log_starts as s (org_id, deleted_seq) select org_id, max(seq) from gone group by org_id
-    on conflict (org_id) do update set deleted_seq = greatest(s.deleted_seq, excluded.deleted_seq)
-)
-select case when count(*) = @limit and bool_and(recorded_at < @before) then max(seq) else 0 end, (select count(*) from gone) from looked`
 )
 
 // Pause pauses an active subscription, and puts what waits for it back to the log; it reports whether it was active.
@@ -362,21 +346,6 @@ func (s *Store) Late(ctx context.Context, part retention.Part, before time.Time)
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
 	return ids, wrap("look for subscriptions that are late", err)
-}
-
-// Forget deletes a batch of old events, of the organisations of a part, notes up to where, and says where the next batch begins; 0 when
-// there is none.
-func (s *Store) Forget(
-	ctx context.Context, part retention.Part, forSubscribers time.Time, after int64, limit int,
-) (next int64, n int, err error) {
-	walk := "true" // a log of all, so that each event is read once
-	if part.Org != "" {
-		walk = "e.org_id = @org::uuid"
-	}
-	err = s.pool.QueryRow(ctx, part.SQL(strings.ReplaceAll(sqlForgetEvents, "{walk}", walk), "l"), part.Args(postgres.Args{
-		"before_for_subscribers": forSubscribers, "after": after, "limit": limit,
-	})).Scan(&next, &n)
-	return next, n, wrap("forget events", err)
 }
 
 // sqlEventGauges looks at the first of the outbox only: what is there is in the order of its numbers, and soon gone.
