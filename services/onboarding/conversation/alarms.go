@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
-	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/people"
@@ -57,24 +55,12 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 	}, err
 }
 
-// rung gives an alarm the job of our database that rings it.
-func rung(a *session.Alarm, now time.Time) error {
-	job, err := stepJob(*a)
-	if err != nil {
-		return err
-	}
-	n, err := alarms.NewJob(job, now)
-	a.Ring = &session.Ring{ID: n.ID, Key: n.Key, Label: n.EventType, Payload: n.Payload, Attempts: n.MaxAttempts, DueAt: n.DueAt}
-	return err
-}
-
-// stored reports whether our database rings an alarm already, and has it wake who rings it.
+// stored reports whether our database rings an alarm already, and wakes its loop.
 func (c *Service) stored(a session.Alarm) bool {
-	if a.Ring == nil {
-		return false
+	if a.Ring != nil {
+		c.Own.Stored(a.Ring.DueAt)
 	}
-	c.Own.Stored(a.Ring.DueAt)
-	return true
+	return a.Ring != nil
 }
 
 // Overdue is a session with a due step that was not executed although its alarm was published.

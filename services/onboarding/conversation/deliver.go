@@ -107,8 +107,7 @@ type order struct {
 
 // deliver sends the message of an order and makes its move, which it returns: the order's own, or a stop of a person who has opted out, or
 // a parking after a refusal, both visibly. Errors: *Pending, people.ErrConflict (the message may have been taken, its key keeps it
-// from being sent
-// again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
+// from being sent again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
 func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, error) {
 	r := o.View.Session
 	if c.Now().Before(r.MovingUntil) {

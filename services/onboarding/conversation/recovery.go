@@ -96,8 +96,7 @@ func (c *Service) judgedSession(ctx context.Context, sessionID string) error {
 }
 
 // Replay sets the alarm of a dead letter's step again, if the session still waits for that step; it may be called at any
-// time and as often as one likes. A session that is stuck at the step is resumed with it. Errors: ErrNoDeadLetter,
-// ErrOtherOpen.
+// time and as often as one likes. A session that is stuck at the step is resumed with it. Errors: ErrNoDeadLetter, ErrOtherOpen.
 func (c *Service) Replay(ctx context.Context, orgID, deadLetterID string) (Replayed, error) {
 	return c.Store.ReplayDeadLetter(ctx, c.DeadLetters(orgID), deadLetterID, c.Now())
 }

@@ -15,9 +15,7 @@ import (
 )
 
 // ResumeSession makes a parked session active again.
-func (s *RPC) ResumeSession(
-	ctx context.Context, in *onboardingv1.ResumeSessionRequest,
-) (*onboardingv1.ResumeSessionResponse, error) {
+func (s *RPC) ResumeSession(ctx context.Context, in *onboardingv1.ResumeSessionRequest) (*onboardingv1.ResumeSessionResponse, error) {
 	if err := request.ID("session_id", in.GetSessionId()); err != nil {
 		return nil, err
 	}
@@ -35,9 +33,7 @@ const (
 )
 
 // ResumeSessions makes the parked sessions active again that a filter chooses, a page at a time.
-func (s *RPC) ResumeSessions(
-	ctx context.Context, in *onboardingv1.ResumeSessionsRequest,
-) (*onboardingv1.ResumeSessionsResponse, error) {
+func (s *RPC) ResumeSessions(ctx context.Context, in *onboardingv1.ResumeSessionsRequest) (*onboardingv1.ResumeSessionsResponse, error) {
 	chosen := ParkedFilter{
 		OrgID: request.Org(ctx), Contains: letters.Compose(in.GetReasonContains()), Judged: in.GetLeaveUnjudged(),
 	}

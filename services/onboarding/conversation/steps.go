@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
@@ -269,7 +270,13 @@ func (c *Service) armed(ctx context.Context, view View, move *session.Move) erro
 	if c.Own == nil || view.SchedulingPaused || postgres.Bounded(ctx) { // a call of a person may not write such a job
 		return nil
 	}
-	return rung(move.Alarm, c.Now())
+	job, err := stepJob(*move.Alarm)
+	if err != nil {
+		return err
+	}
+	n, err := alarms.NewJob(job, c.Now())
+	move.Alarm.Ring = &session.Ring{ID: n.ID, Key: n.Key, Label: n.EventType, Payload: n.Payload, Attempts: n.MaxAttempts, DueAt: n.DueAt}
+	return err
 }
 
 // leased gives an alarm its id and leases it to the caller, who publishes it after the commit.

@@ -154,9 +154,7 @@ where d.id = @id and ` + LetterOpen + ` and not exists (
 // ReplayDeadLetter sets the alarm of a step again that QStash gave up, if its session still waits for that step, and makes
 // the session active again if it is stuck there; in one transaction. A letter of a step that is over is handled. Errors:
 // ErrNoDeadLetter, ErrOtherOpen.
-func (s *Store) ReplayDeadLetter(
-	ctx context.Context, within Scope, id string, at time.Time,
-) (Replayed, error) {
+func (s *Store) ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error) {
 	var out Replayed
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sqlOneDeadLetter, postgres.Args{"org_id": within.OrgID, "unowned": within.Unowned, "id": id})
@@ -201,9 +199,7 @@ func (s *Store) ReplayDeadLetter(
 }
 
 // replay sets the alarm of the step of a payload in a session that is locked, if it may.
-func replay(
-	ctx context.Context, tx pgx.Tx, r session.Record, held bool, p session.StepPayload, at time.Time,
-) (Replayed, error) {
+func replay(ctx context.Context, tx pgx.Tx, r session.Record, held bool, p session.StepPayload, at time.Time) (Replayed, error) {
 	ok, parked, reason := session.MayReplay(r.ProfileID, r.Snapshot(held), p)
 	if ok && parked && session.WaitsForTicket(r, "") { // who answers the person has it go on
 		ok, reason = false, session.SkipSessionInactive

@@ -28,8 +28,7 @@ const KeptJobs = `exists (select 1 from held_replies h where h.job_id = j.id)
 // Jobs is the queue, to claim from and to list.
 func (s *Store) Jobs() *queue.Queue { return s.jobs }
 
-// Enqueue stores a job, or finds the one that its key already has. queue.ErrPayloadMismatch when that one carries something
-// else.
+// Enqueue stores a job, or finds the one that its key already has. queue.ErrPayloadMismatch when that one carries something else.
 func (s *Store) Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error) {
 	return s.intake.Enqueue(ctx, n)
 }

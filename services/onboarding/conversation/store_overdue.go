@@ -43,9 +43,7 @@ order by w.sweep_at limit @limit`
 
 // Overdue lists at most limit sessions that wait for a step although its newest alarm should have rung the grace ago,
 // twice that after the first alarm in a row that the sweeper set, four times after the second, and so on for that many doublings.
-func (s *Store) Overdue(
-	ctx context.Context, limit, doublings int, grace time.Duration, now time.Time,
-) (found []Overdue, err error) {
+func (s *Store) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) (found []Overdue, err error) {
 	var batch pgx.Batch
 	batch.Queue(postgres.PlanNow)
 	batch.Queue(sqlOverdue, postgres.Args{"grace": grace, "now": now, "limit": limit, "reach": overdueReach, "doublings": doublings}).
