@@ -76,7 +76,8 @@ func seed(m postgres.Migrations) (embeddedpg.Seed, error) {
 		return embeddedpg.Seed{Name: "empty"}, nil
 	}
 	sum, err := content(m.FS)
-	return embeddedpg.Seed{Name: fmt.Sprintf("%s %s %d", m.Service, sum, seedVersion), Fill: func(ctx context.Context, on *embeddedpg.Server) error {
+	name := fmt.Sprintf("%s %s %d", m.Service, sum, seedVersion)
+	return embeddedpg.Seed{Name: name, Fill: func(ctx context.Context, on *embeddedpg.Server) error {
 		s, err := connect(ctx, on.URL("postgres", "postgres"))
 		if err != nil {
 			return err
