@@ -195,7 +195,8 @@ func rulesOfFlows(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "flow_runs", Holds: "runs of flows: the filter, and how they ended",
-			Kept: "{for} after its end, once its people are deleted", Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
+			Kept:     "{for} after its end, once its people are deleted",
+			Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
 				At: "finished_at", Of: "r.finished_at is not null", If: `not exists (select from flow_run_people p where p.run_id = r.id)`,
 			},
 		},

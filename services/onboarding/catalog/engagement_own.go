@@ -11,8 +11,8 @@ import (
 // ownKey begins the keys of the texts that an organisation may decide; those of goals are the deployment's.
 const ownKey = "ENGAGEMENT_"
 
-// CheckOwn checks the texts that an organisation wants in place of these, as JSON: an object of the texts of each language, by key. They are
-// held to what a copy file is held to, and the language must be one of these. Every problem is reported at once, each wrapping ErrCopy.
+// CheckOwn checks the texts that an organisation wants in place of these, as JSON: an object of the texts of each language, by key.
+// The same rules hold as for a copy file, and the language must be one of these. It reports every problem, each wrapping ErrCopy.
 func (e Engagement) CheckOwn(stored []byte) error {
 	var own edition
 	if err := json.Unmarshal(stored, &own); err != nil {
