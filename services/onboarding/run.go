@@ -130,13 +130,13 @@ type wired struct {
 	redis            *dedup.Redis // nil without REDIS_URL
 	conversations    *conversation.Service
 	inbound          *inbound.Service
-	inbox            *tickets.Service
+	tickets          *tickets.Service
 	runs             *runs.Service
-	people           *engagement.Service
-	persons          *people.Service
+	engagement       *engagement.Service
+	people           *people.Service
 	erasing          *erasure.Service
 	organisations    *organisations.Service
-	later            *goals.Service
+	goals            *goals.Service
 	hub              *devices.Hub
 	feed             *events.Feed
 	readers          *events.Hub
@@ -222,10 +222,10 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	carrier := messaging.New(w.messaging, w.deps.Now)
-	if w.people, err = w.engagement(carrier, flow); err != nil {
+	if w.engagement, err = w.newEngagement(carrier, flow); err != nil {
 		return err
 	}
-	goalTexts, err := w.goals(ctx, carrier, flow)
+	goalTexts, err := w.newGoals(ctx, carrier, flow)
 	if err != nil {
 		return err
 	}
@@ -244,8 +244,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		QStashReach: w.alarms.Reach, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	w.persons = people.New(people.Config{
-		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Texts: w.people.Texts, Numbers: w.cfg.Numbers,
+	w.people = people.New(people.Config{
+		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Texts: w.engagement.Texts, Numbers: w.cfg.Numbers,
 		Log: w.deps.Log, Now: w.deps.Now, Settings: w.store.People(),
 	})
 	if err := overview.Observe(ctx, w.meter, w.store.Overviews(), w.deps.Now); err != nil {

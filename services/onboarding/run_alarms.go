@@ -111,7 +111,7 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 		return err
 	}
 	clock := &alarmclock.Clock{
-		Conversations: w.conversations, Goals: w.later, Letters: w.store.Conversations(), Answer: Answer, Lateness: measured, Now: w.deps.Now,
+		Conversations: w.conversations, Goals: w.goals, Letters: w.store.Conversations(), Answer: Answer, Lateness: measured, Now: w.deps.Now,
 	}
 	poll := time.Duration(0) // the runner's own
 	if w.cfg.Alarms != alarmsQStash {

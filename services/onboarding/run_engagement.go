@@ -12,7 +12,7 @@ import (
 )
 
 // engagement wires what people do and say to engagement.
-func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*engagement.Service, error) {
+func (w *wiring) newEngagement(carrier *messaging.Client, flow session.Flow) (*engagement.Service, error) {
 	decided, texts, err := w.cfg.engagement()
 	if err != nil {
 		return nil, err
@@ -32,12 +32,12 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
 	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
 	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
-		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
+		w.engagement.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
 		return err
 	}
 	w.outreach = queue.NewRunner(queue.Config{
-		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
-		Admit:   w.people.Admit,
+		Name: engagement.OutreachTable, Store: rows, Handlers: w.engagement.Handlers(), GiveUp: w.engagement.GiveUp, Backoff: engagement.OutreachBackoff,
+		Admit:   w.engagement.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{
@@ -47,7 +47,7 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
 		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
-		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
+		w.loops.Loop("runs", w.engagement.RunLoop(rest).Run),
 		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 const goalGrace = 10
 
 // goals wires goals: what people say by text, the texts to phones, and the loops.
-func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
+func (w *wiring) newGoals(ctx context.Context, carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
 	_, copies, err := w.cfg.engagement()
 	if err != nil {
 		return nil, err
@@ -51,14 +51,14 @@ func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow sess
 	if read != nil { // a nil client in the interface would be asked
 		cfg.Reader, w.closeReader = read, read.Close
 	}
-	w.later = goals.NewService(cfg)
-	w.hub = devices.NewHub(devices.HubConfig{Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Log: w.deps.Log, Now: w.deps.Now})
-	if err := errors.Join(w.hub.Observe(w.meter), w.later.Observe(ctx, w.meter, rows)); err != nil {
+	w.goals = goals.NewService(cfg)
+	w.hub = devices.NewHub(devices.HubConfig{Store: rows, Goals: w.goals, RunLease: w.cfg.RunLease, Log: w.deps.Log, Now: w.deps.Now})
+	if err := errors.Join(w.hub.Observe(w.meter), w.goals.Observe(ctx, w.meter, rows)); err != nil {
 		return nil, err
 	}
 	w.addGoalLoops()
 	return &goals.Texts{
-		Goals: w.later, Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Log: w.deps.Log,
+		Goals: w.goals, Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Log: w.deps.Log,
 		Now: w.deps.Now,
 	}, nil
 }
@@ -72,10 +72,10 @@ func (w *wiring) addGoalLoops() {
 	repeat("devices", w.hub.KeepLoop(w.deps.Rest))
 	repeat("offers", w.hub.OfferLoop(w.deps.Rest))
 	if !w.cfg.SchedulingDisabled {
-		repeat("goal-relay", w.later.Alarms.RelayLoop(w.deps.Rest, w.cfg.AlarmRelayInterval, w.wakeGoals))
+		repeat("goal-relay", w.goals.Alarms.RelayLoop(w.deps.Rest, w.cfg.AlarmRelayInterval, w.wakeGoals))
 	}
 	policy := outbox.Policy{Grace: goalGrace * w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
-	repeat("goal-sweeper", w.later.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
+	repeat("goal-sweeper", w.goals.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
 }
 
 // forgottenGoals is the number of goals that one statement deletes, each with a handful of alarms and lines of its timeline.
@@ -112,7 +112,7 @@ func (w *wiring) listenToGoals(ctx context.Context) error {
 		goals.ChannelAlarms: func() { queue.Wake(w.wakeGoals) },
 		goals.Channel: func() {
 			w.hub.Wake()
-			w.later.Moved()
+			w.goals.Moved()
 		},
 	})
 	return nil

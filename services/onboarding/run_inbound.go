@@ -25,14 +25,14 @@ func (w *wiring) receiving(
 	if err := errors.Join(err, tickets.Observe(ctx, w.meter, w.store.Tickets(), w.deps.Now)); err != nil {
 		return err
 	}
-	w.inbox = tickets.New(tickets.Config{
-		Store: w.store.Tickets(), Carrier: carrier, Holds: w.persons, Quiet: w.store.People(), Sessions: c, Metrics: answers,
+	w.tickets = tickets.New(tickets.Config{
+		Store: w.store.Tickets(), Carrier: carrier, Holds: w.people, Quiet: w.store.People(), Sessions: c, Metrics: answers,
 		Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.inbound = inbound.New(inbound.Config{
-		Inbox: w.inbox,
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: texts, Conversations: c,
-		Flows: w.store.Flows(), People: w.persons,
+		Inbox: w.tickets,
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.engagement, Goals: texts, Conversations: c,
+		Flows: w.store.Flows(), People: w.people,
 		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.runs = runs.New(runs.Config{
@@ -44,7 +44,7 @@ func (w *wiring) receiving(
 		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: handlers, GiveUp: giveUp, Workers: jobWorkers,
 		Transient: transient, Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	w.inbox.Jobs = w.inbound.Jobs
+	w.tickets.Jobs = w.inbound.Jobs
 	c.Jobs, w.notifier = w.inbound.Jobs, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)
 	return nil
 }

@@ -31,7 +31,7 @@ func (w *wiring) addLoops() {
 		w.loops.Loop("notifier", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
 	w.components = append(w.components,
-		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("settings", w.persons.SettingsLoop(rest).Run),
+		w.loops.Loop("holds", w.people.HoldsLoop(rest).Run), w.loops.Loop("settings", w.people.SettingsLoop(rest).Run),
 		w.loops.Loop("erasures", w.erasing.Loop(rest).Run),
 		w.loops.Loop("organisations", w.organisations.Loop(rest).Run),
 		w.loops.Loop("flow-counts", w.folding().Run))

@@ -40,8 +40,8 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	}
 	now := w.deps.Now
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, NewService(
-		&people.RPC{People: w.persons, Store: w.store.People(), Erasure: w.store.Erasures(), Now: now},
-		&conversation.RPC{Conversations: w.conversations, Store: w.store.Conversations(), Engagement: w.people.Texts, Now: now},
+		&people.RPC{People: w.people, Store: w.store.People(), Erasure: w.store.Erasures(), Now: now},
+		&conversation.RPC{Conversations: w.conversations, Store: w.store.Conversations(), Engagement: w.engagement.Texts, Now: now},
 		&inbound.RPC{
 			Inbound: w.inbound, Conversations: w.store.Conversations(), Failures: w.failures, Notify: w.notifier.Notify, Now: now,
 		},
@@ -56,7 +56,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		OrgID: w.cfg.DefaultOrgID, Inbound: w.inbound, Store: w.store.Inbound(), Notify: w.notifier.Notify, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterEngagementServiceServer(w.grpc, &engagement.RPC{
-		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
+		People: w.engagement, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
 	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
@@ -67,10 +67,10 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterOrganisationServiceServer(w.grpc, &organisations.RPC{Organisations: w.organisations, Keys: keys})
 	onboardingv1.RegisterRunServiceServer(w.grpc, &runs.RPC{Runs: w.runs})
 	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{
-		Tickets: w.inbox, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,
+		Tickets: w.tickets, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &devices.RPC{Hub: w.hub, Answer: Answer, RPC: &goals.RPC{
-		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
+		Goals: w.goals, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.goals.Metrics, Now: w.deps.Now},
 		Store: goals.NewStore(w.pool), Pause: w.pauseOf, Now: w.deps.Now,
 	}})
 	return w.grpc.CheckRules()

@@ -40,7 +40,7 @@ var leftOut = map[string][]string{
 		"services/messaging/senders/sender.go choose", "services/messaging/send/settings.go", "services/messaging/send/caps.go",
 	},
 	"measures a text, or counts what was sent": {"services/messaging/sms/segments.go", "services/messaging/send/store_trend.go"},
-	"reads words, within Read, Taken or readDistress": {
+	"reads words, within Read, Taken or takeDistress": {
 		"services/messaging/consent/", "services/onboarding/goals/", "services/onboarding/tickets/distress.go",
 	},
 }

@@ -43,7 +43,7 @@ type Preferences struct{ Reminders, Tips Switch }
 // Any reports whether something is asked.
 func (p Preferences) Any() bool { return p.Reminders != Unsaid || p.Tips != Unsaid }
 
-// Heard is a recorded text of a person as its readers get it.
+// Heard is a recorded text of a person as its takers get it.
 type Heard struct {
 	OrgID       string
 	Phone       string

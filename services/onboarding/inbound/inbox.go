@@ -21,8 +21,8 @@ func (in *Service) standing(ctx context.Context, t text) (tickets.Standing, erro
 	return found, err
 }
 
-// readDistress takes words of distress, by the organisation's own list: nothing else is to answer them.
-func (in *Service) readDistress(ctx context.Context, t text) (bool, error) {
+// takeDistress takes words of distress, by the organisation's own list: nothing else is to answer them.
+func (in *Service) takeDistress(ctx context.Context, t text) (bool, error) {
 	who, err := in.standing(ctx, t)
 	if err != nil || who.ProfileID == "" || !tickets.Distressed(t.Body, who.Distress) {
 		return false, err
@@ -30,15 +30,15 @@ func (in *Service) readDistress(ctx context.Context, t text) (bool, error) {
 	return true, in.Inbox.TakeDistress(ctx, t.Heard, who.ProfileID)
 }
 
-// noteDistress is readDistress of a text that is about consent, too. It leaves the job to the reader of that.
+// noteDistress is takeDistress of a text that is about consent, too. It leaves the job to the taker of that.
 func (in *Service) noteDistress(ctx context.Context, t text) error {
 	t.Job = queue.Job{}
-	_, err := in.readDistress(ctx, t)
+	_, err := in.takeDistress(ctx, t)
 	return err
 }
 
-// readInbox takes a text for a ticket that is open, and one that asks for a person.
-func (in *Service) readInbox(ctx context.Context, t text) (bool, error) {
+// takeInbox takes a text for a ticket that is open, and one that asks for a person.
+func (in *Service) takeInbox(ctx context.Context, t text) (bool, error) {
 	who, err := in.standing(ctx, t)
 	if err != nil || who.ProfileID == "" || t.LiftsHold {
 		return false, err

@@ -32,9 +32,9 @@ type enroller interface {
 	EnrolStranger(ctx context.Context, orgID, phone string, languages []string) (people.Profile, error)
 }
 
-// readKeyword begins a published flow for a person who writes one of its keywords while they have no open conversation. The text is the
+// takeKeyword begins a published flow for a person who writes one of its keywords while they have no open conversation. The text is the
 // evidence of consent. A phone without a profile is enrolled.
-func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
+func (in *Service) takeKeyword(ctx context.Context, t text) (bool, error) {
 	if !t.own || t.Phone == "" {
 		return false, nil
 	}

@@ -32,7 +32,7 @@ type Alarm struct {
 	Ring               *Ring  `db:"-"` // nil for one that is published after it is written
 }
 
-// Ring is the job of our own database that rings an alarm, and is stored in the transaction that writes the alarm.
+// Ring is the row of alarm_jobs for an alarm. It is stored in the same transaction.
 type Ring struct {
 	ID, Key, Label string
 	Payload        []byte // JSON

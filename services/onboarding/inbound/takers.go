@@ -12,23 +12,23 @@ import (
 	"paceline.internal/services/onboarding/tickets"
 )
 
-// readers lists who may take a text of a person, in the order in which they are asked. The first that takes it follows and answers it.
+// takers lists who may take a text of a person, in the order in which they are asked. The first that takes it follows and answers it.
 // Messaging has recorded it before: a STOP is in force, and what may be one holds the person, when the first of them is asked.
-func (in *Service) readers() []reader {
-	return []reader{
-		in.readConsent,          // STOP, START, HELP, what may be an opt-out, and the answer to our question about it
-		in.readDistress,         // words of distress: a safety hold, and the inbox
-		in.readKeyword,          // a word that enters a published flow, where no conversation is open
+func (in *Service) takers() []taker {
+	return []taker{
+		in.takeConsent,          // STOP, START, HELP, what may be an opt-out, and the answer to our question about it
+		in.takeDistress,         // words of distress: a safety hold, and the inbox
+		in.takeKeyword,          // a word that enters a published flow, where no conversation is open
 		by(in.Engagement.Taken), // a preference, or a choice that a goodbye asks for; every text is activity
 		by(in.Goals.Taken),      // a reminder that is said, moved or taken back
-		in.readInbox,            // a person of the organisation, who has the conversation or is asked for
-		in.readReply,            // whatever else is said: an answer to the flow, a text for the host application, or the inbox
+		in.takeInbox,            // a person of the organisation, who has the conversation or is asked for
+		in.takeReply,            // whatever else is said: an answer to the flow, a text for the host application, or the inbox
 	}
 }
 
-// reader reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again. One that takes a
+// taker reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again. One that takes a
 // text returns nil if it has ended the job itself, with its change, and conversation.ErrNothingToDo if the runner is to end it.
-type reader func(ctx context.Context, t text) (taken bool, err error)
+type taker func(ctx context.Context, t text) (taken bool, err error)
 
 // text is a recorded message, as it is read.
 type text struct {
@@ -44,15 +44,15 @@ type text struct {
 func (in *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view conversation.View) error {
 	kind, _ := reading.Theirs(m.Message.Body)
 	t := text{Reply: m.heard(j, recorded), message: m, view: view, who: &tickets.Standing{}, own: kind == reading.Own}
-	for _, read := range in.readers() {
-		if taken, err := read(ctx, t); taken || err != nil {
+	for _, take := range in.takers() {
+		if taken, err := take(ctx, t); taken || err != nil {
 			return conversation.Ended(err, in.Now().Sub(j.CreatedAt))
 		}
 	}
 	return nil
 }
 
-func (in *Service) readConsent(ctx context.Context, t text) (bool, error) {
+func (in *Service) takeConsent(ctx context.Context, t text) (bool, error) {
 	if t.LiftsHold || t.Effect == conversation.EffectOptOut {
 		if err := in.Conversations.Judged(ctx, t.Reply); err != nil {
 			return false, err
@@ -61,7 +61,7 @@ func (in *Service) readConsent(ctx context.Context, t text) (bool, error) {
 	switch {
 	case t.LiftsHold: // the session was resumed, and the yes may be its answer, too
 		t.view = conversation.View{}
-		return in.readReply(ctx, t)
+		return in.takeReply(ctx, t)
 	case t.Effect == conversation.EffectNone:
 		return false, nil
 	}
@@ -77,12 +77,12 @@ func (in *Service) readConsent(ctx context.Context, t text) (bool, error) {
 	return true, in.inSession(ctx, t)
 }
 
-func (in *Service) readReply(ctx context.Context, t text) (bool, error) {
+func (in *Service) takeReply(ctx context.Context, t text) (bool, error) {
 	return true, in.inSession(ctx, t)
 }
 
-// by is a reader of another room. The runner ends the job of what it takes.
-func by(takes func(context.Context, conversation.Heard) (bool, error)) reader {
+// by returns a taker of another room. The runner ends the job of what it takes.
+func by(takes func(context.Context, conversation.Heard) (bool, error)) taker {
 	return func(ctx context.Context, t text) (taken bool, err error) {
 		if t.own {
 			taken, err = takes(ctx, t.Heard)
@@ -127,7 +127,7 @@ func (in *Service) inSession(ctx context.Context, t text) error {
 	return err
 }
 
-// takeAwaited has the inbox take a text for a ticket that was opened since readInbox was asked: the session waits for it. While the ticket
+// takeAwaited has the inbox take a text for a ticket that was opened since takeInbox was asked: the session waits for it. While the ticket
 // is closed and the session has not gone on yet, the text is held, and considered then.
 func (in *Service) takeAwaited(ctx context.Context, t text, view conversation.View) (bool, error) {
 	if !t.own || t.Effect != conversation.EffectNone || t.LiftsHold || !session.WaitsForTicket(view.Session, "") {
