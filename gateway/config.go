@@ -31,9 +31,9 @@ type Config struct {
 
 	// A vendor without a secret is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
-	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp numbers that are served: ID is of DEFAULT_ORG_ID, ID=ORG_ID of another; empty for all"`
+	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp numbers that are served: ID is of DEFAULT_ORG_ID, ID=ORG_ID of another; empty: all are of DEFAULT_ORG_ID"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
-	ShopifyShops       string        `env:"SHOPIFY_SHOPS" help:"the shops that are served, by their myshopify.com names: SHOP is of DEFAULT_ORG_ID, SHOP=ORG_ID of another; empty for all"`
+	ShopifyShops       string        `env:"SHOPIFY_SHOPS" help:"the shops that are served, by their myshopify.com names: SHOP is of DEFAULT_ORG_ID, SHOP=ORG_ID of another; empty: all are of DEFAULT_ORG_ID"`
 
 	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
 	JWTSecret config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`

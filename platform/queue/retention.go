@@ -80,7 +80,7 @@ func (r *Retention) Loop(rest process.Rest) process.Repetition {
 			return false, err
 		},
 		Failed: func(ctx context.Context, err error) {
-			r.Log.WarnContext(ctx, "worker.retention_failed", "queue", r.Queue.table.Name, "error", err)
+			r.Log.WarnContext(ctx, "queue.retention_failed", "queue", r.Queue.table.Name, "error", err)
 		},
 		Rest: rest, Every: retentionInterval,
 	}

@@ -60,7 +60,7 @@ type Config struct {
 	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never; was INBOUND_AUDIT_INTERVAL"`
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
-	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"keeps finished webhook jobs"`
+	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"keeps finished jobs, runs of flows, messages of engagement and deliveries of events"`
 
 	// MessagesRetention is messaging's, too: it takes the words out of the inbox here.
 	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"keeps the words of messages"`
