@@ -70,6 +70,12 @@ func TestWatch(t *testing.T) {
 				where datname = current_database() and query = '-- ping'`).Scan(&n))
 			return n
 		}
+		sleeps := func() (is bool) { // on a connection that pinged before it, perhaps
+			require.NoError(t, admin.QueryRow(t.Context(), `select count(*) = 1 from pg_stat_activity
+				where datname = current_database() and query = 'select pg_sleep(3)' and state = 'active'`).Scan(&is))
+			return is
+		}
+		require.Eventually(t, sleeps, time.Minute, time.Millisecond)
 		require.Eventually(t, func() bool { return cut() == 1 }, time.Minute, time.Millisecond)
 		require.Eventually(t, func() bool { return cut() == 1 }, time.Minute, time.Millisecond, "it pings again")
 		require.NoError(t, <-slept)
