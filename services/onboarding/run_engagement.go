@@ -36,7 +36,8 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 		return err
 	}
 	w.outreach = queue.NewRunner(queue.Config{
-		Name: engagement.OutreachTable, Store: rows, Handlers: w.engagement.Handlers(), GiveUp: w.engagement.GiveUp, Backoff: engagement.OutreachBackoff,
+		Name: engagement.OutreachTable, Store: rows, Handlers: w.engagement.Handlers(), GiveUp: w.engagement.GiveUp,
+		Backoff: engagement.OutreachBackoff,
 		Admit:   w.engagement.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
