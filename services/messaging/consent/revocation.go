@@ -73,7 +73,7 @@ func wishOf(body, own string) (Wish, Locale) {
 	}
 	asks := human.Asked(own, nil) // who asks for a person and says nothing about texts gets one, who reads what was meant
 	sure := score > surelyARevocation || !negated.MatchString(text) && !plain.MatchString(text)
-	if score > likeARevocation && sure && !asks {
+	if score > likeARevocation && sure && !asks && !PreferencesOf(body).Any() { // "no more reminders, please" is about these alone
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English
