@@ -39,7 +39,11 @@ var readers = map[string]func(text string) string{
 }
 
 func consented(text string) string {
-	switch consent.Read(text, "", consent.OptedIn).Effect {
+	read := consent.Read(text, "", consent.OptedIn)
+	if read.Preferences.Reminders == consent.Off || read.Preferences.Tips == consent.Off {
+		return "reminders off" // "turn off the reminders, please"
+	}
+	switch read.Effect {
 	case consent.OptOut:
 		return "opted out"
 	case consent.Ambiguous:
@@ -96,7 +100,7 @@ var targets = []struct {
 	as           []string
 	least, most  float64
 }{
-	{"revocations", "revocations opted out or held", []string{"opted out", "held"}, 99, 100},
+	{"revocations", "revocations opted out, held or without reminders", []string{"opted out", "held", "reminders off"}, 99, 100},
 	{"ordinary", "ordinary texts opted out or held", []string{"opted out", "held"}, 0, 1},
 	{"answers: no", "refusals read", []string{"a no"}, 97, 100},
 }
