@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/twilio"
@@ -55,6 +56,9 @@ type record struct {
 	// whole and more are as twilio.Client has them.
 	whole bool
 	more  error
+	// stops says that more may hide lost messages: some of the newest are lost, of any organisation, or all are other programs'. One
+	// organisation may have filled the newest, while another has lost older ones.
+	stops bool
 }
 
 // loss identifies what readbacks have in common that began together: what one reads, the others need not.
@@ -97,8 +101,32 @@ func (s *Service) sent(ctx context.Context, r Readback, from senders.Sender, thr
 		}
 		sent[owner.OrgID] = append(sent[owner.OrgID], owned{m, owner})
 	}
-	a.record = record{of: of, sent: sent, whole: whole, more: more}
+	read := record{of: of, sent: sent, whole: whole, more: more}
+	if more != nil {
+		var err error
+		if read.stops, err = s.anyLost(ctx, sent); err != nil {
+			return record{}, err
+		}
+		read.sent = nil // nobody asks for some of it
+	}
+	a.record = read
 	return a.record, nil
+}
+
+// anyLost reports whether something is lost of what each organisation has sent, or nothing is any organisation's.
+func (s *Service) anyLost(ctx context.Context, sent map[uuid.UUID][]owned) (bool, error) {
+	for org, messages := range sent {
+		all := make([]twilio.Sent, len(messages))
+		for i, m := range messages {
+			all[i] = m.Sent
+		}
+		lost, err := s.Sent.Lost(ctx, org, all)
+		if err != nil || len(lost) > 0 {
+			return len(lost) > 0, err
+		}
+		process.Progress(ctx)
+	}
+	return len(sent) == 0, nil
 }
 
 func (s *Service) forgetAccounts() {
@@ -113,24 +141,20 @@ func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Send
 	if err != nil {
 		return 0, err
 	}
-	if record.more != nil && !r.Suspected {
+	if record.more != nil && (!r.Suspected || record.stops) {
 		return 0, record.more
 	}
 	if !record.whole {
 		s.Log.WarnContext(ctx, "messaging.readback_queue_unread", "org_id", r.OrgID)
+	}
+	if record.more != nil { // of a time of months, or of an account that others use
+		return 0, nil
 	}
 	owners, ours := map[string]senders.Sender{}, []twilio.Sent{}
 	for _, m := range record.sent[r.OrgID] {
 		owners[m.SID], ours = m.by, append(ours, m.Sent)
 	}
 	slices.SortFunc(ours, func(a, b twilio.Sent) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	if record.more != nil { // the newest of a time of months, or of an account that others use
-		lost, err := s.Sent.Lost(ctx, r.OrgID, ours)
-		if err == nil && len(lost) > 0 {
-			err = record.more
-		}
-		return 0, err
-	}
 	now := s.Now()
 	return s.Sent.KeepLost(ctx, r.OrgID, ours, func(m twilio.Sent) send.Message { return send.Unclaimed(m, owners[m.SID], now) }, now)
 }
