@@ -27,7 +27,7 @@ func (w *wiring) watch(ctx context.Context, received *inbound.Service) ([]proces
 	}
 	reader := readback.New(readback.Config{
 		Store: store, Sent: w.stores.send, Inbound: received, Senders: w.senders, Carrier: w.carrier, Now: w.deps.Now, Log: w.observed.Log,
-		Metrics: metrics, UnderWay: w.cfg.Lease + w.cfg.Timeout + readback.Lag,
+		Metrics: metrics, UnderWay: w.cfg.Lease + w.cfg.Timeout + readback.Lag, Answer: w.cfg.Timeout + readback.Lag,
 	})
 	keeper, err := history.New(history.Config{
 		DB: w.pool, Now: w.deps.Now, Log: w.observed.Log, Back: reader.Begin, Noted: reader.Wake,

@@ -53,6 +53,9 @@ type Config struct {
 	// UnderWay bounds the time from the claim of an attempt until Twilio lists what it sent: SEND_LEASE, TWILIO_TIMEOUT and Lag. An attempt
 	// may go on so long after its claim was lost, and a record that is read earlier lacks it.
 	UnderWay time.Duration
+	// Answer bounds the time from a request to Twilio until its list has what it sent: TWILIO_TIMEOUT and Lag. A suspicion waits so long:
+	// an older copy of the data does not tell that a process sent until a moment ago.
+	Answer time.Duration
 }
 
 // Lag bounds the time after which Twilio lists what it has accepted.
@@ -105,7 +108,7 @@ func (s *Service) Loop() process.Repetition {
 // Once reads back for a few organisations, and reports whether there may be more. One that fails is tried again, and holds up no other.
 func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	now := s.Now()
-	due, err := s.Store.claim(ctx, s.UnderWay, now, now.Add(lease), atOnce)
+	due, err := s.Store.claim(ctx, s.UnderWay, s.Answer, now, now.Add(lease), atOnce)
 	if err != nil {
 		return false, fmt.Errorf("claim readbacks: %w", err)
 	}

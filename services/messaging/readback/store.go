@@ -32,7 +32,7 @@ type Readback struct {
 	Failures  int // so far
 	// Senders are those that are left, where the others send again; nil for all.
 	Senders []uuid.UUID
-	// Suspected says that nothing tells of a loss: nobody was up before.
+	// Suspected says that nothing tells of a loss: nobody was up before, or the database is an older copy.
 	Suspected bool
 }
 
@@ -58,17 +58,17 @@ const sqlClaim = `
 update readbacks set lease_token = gen_random_uuid(), lease_until = @until
 where id in (
 	select id from readbacks
-	where ended_at is null and read_at is null and noticed_at <= case when suspected then @lag::timestamptz else @noticed end
+	where ended_at is null and read_at is null and noticed_at <= case when suspected then @asked::timestamptz else @noticed end
 		and (lease_until is null or lease_until <= @now)
 	order by noticed_at, id limit @most for update skip locked
 )
 returning id, org_id, since, noticed_at, lease_token, failures, senders, suspected`
 
-// claim takes what is in nobody's hands and was noticed so long ago that nothing is under way any more. Where nobody was up, nothing is,
-// but Twilio lists late.
-func (s *Store) claim(ctx context.Context, underWay time.Duration, now, until time.Time, most int) (due []Readback, err error) {
+// claim takes what is in nobody's hands and was noticed so long ago that nothing is under way any more. After a suspicion it waits
+// only for the last requests of processes that were stopped: nothing else of theirs is left.
+func (s *Store) claim(ctx context.Context, underWay, answer time.Duration, now, until time.Time, most int) (due []Readback, err error) {
 	defer edge.Mark(&err)
-	args := postgres.Args{"noticed": now.Add(-underWay), "lag": now.Add(-min(Lag, underWay)), "now": now, "until": until, "most": most}
+	args := postgres.Args{"noticed": now.Add(-underWay), "asked": now.Add(-answer), "now": now, "until": until, "most": most}
 	return edge.Collect(ctx, s.pool, sqlClaim, args, pgx.RowToStructByPos[Readback])
 }
 
