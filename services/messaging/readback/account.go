@@ -16,7 +16,7 @@ import (
 )
 
 // readSent stores what was sent and the database has not.
-func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender, no refusals) (found int, err error) {
+func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender, no refusals) (n int, err error) {
 	asked := map[string]bool{}
 	for _, from := range all {
 		if asked[from.AccountSID] {
@@ -27,20 +27,20 @@ func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender
 			if through, err = s.Senders.Client(ctx, r.OrgID, from.ID); errors.Is(err, senders.ErrGone) {
 				continue // nothing can be asked without its credentials
 			} else if err != nil {
-				return found, err
+				return n, err
 			}
 		}
 		kept, err := s.readAccount(ctx, r, from, through)
+		n += kept // also with an error
 		if no.note(from, err) {
 			continue // another sender of the account may have another key
 		}
 		if err != nil {
-			return found, err
+			return n, err
 		}
 		asked[from.AccountSID] = true
-		found += kept
 	}
-	return found, nil
+	return n, nil
 }
 
 // account holds what an account has sent: organisations may share one, and each of them would list all of it.

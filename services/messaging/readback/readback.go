@@ -38,6 +38,8 @@ const (
 	// firstPause is the pause after a failure, which doubles up to lastPause: right after a failover the first try often fails.
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
+	// failedTimeout bounds the statement that notes a failure.
+	failedTimeout = 2 * time.Second
 )
 
 // Config configures a Service. Every field is needed.
@@ -119,9 +121,8 @@ func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	var group errgroup.Group
 	for i, r := range due {
 		group.Go(func() error {
-			if err := s.hold(ctx, r); err != nil && ctx.Err() == nil {
-				kept := s.Store.failed(ctx, r, err, s.Now().Add(min(firstPause<<min(r.Failures, 10), lastPause)))
-				failures[i] = fmt.Errorf("organisation %s: %w", r.OrgID, errors.Join(err, kept))
+			if n, err := s.hold(ctx, r); err != nil && (ctx.Err() == nil || n != found{}) {
+				failures[i] = fmt.Errorf("organisation %s: %w", r.OrgID, errors.Join(err, s.failed(ctx, r, n, err)))
 			}
 			process.Progress(ctx)
 			return nil
@@ -133,9 +134,17 @@ func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	return len(due) == atOnce, errors.Join(failures...)
 }
 
+// failed has a readback tried again. It counts what was found also when ctx has ended: the next try finds it known, and a loss would end
+// without an alert.
+func (s *Service) failed(ctx context.Context, r Readback, n found, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedTimeout)
+	defer cancel()
+	return s.Store.failed(ctx, r, n, why, s.Now().Add(min(firstPause<<min(r.Failures, 10), lastPause)))
+}
+
 // hold reads back under the lease, and breaks off when another process has taken it over. A list that stands still makes no progress, which
 // ends ctx.
-func (s *Service) hold(ctx context.Context, r Readback) error {
+func (s *Service) hold(ctx context.Context, r Readback) (found, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	var extensions sync.WaitGroup
 	defer extensions.Wait()
@@ -157,49 +166,48 @@ func (s *Service) hold(ctx context.Context, r Readback) error {
 			}
 		}
 	})
-	err := s.read(ctx, r)
+	n, err := s.read(ctx, r)
 	if lost := context.Cause(ctx); err != nil && errors.Is(lost, errLost) {
-		return lost
+		return n, lost
 	}
-	return err
+	return n, err
 }
 
-// read reads back for one organisation, and lets it send again.
-func (s *Service) read(ctx context.Context, r Readback) error {
+// read reads back for one organisation, and lets it send again. It returns what this try has found, also with an error.
+func (s *Service) read(ctx context.Context, r Readback) (n found, err error) {
 	all, err := s.Senders.Of(ctx, r.OrgID)
 	if err != nil {
-		return err
+		return n, err
 	}
 	if r.Senders != nil {
 		all = slices.DeleteFunc(all, func(from senders.Sender) bool { return !slices.Contains(r.Senders, from.ID) })
 	}
 	no := refusals{}
-	received, err := s.readReceived(ctx, r, all, no)
-	if err != nil {
-		return fmt.Errorf("what people wrote: %w", err)
+	if n.received, err = s.readReceived(ctx, r, all, no); err != nil {
+		return n, fmt.Errorf("what people wrote: %w", err)
 	}
-	sent, err := s.readSent(ctx, r, all, no)
-	if err != nil {
-		return fmt.Errorf("what was sent: %w", err)
+	if n.sent, err = s.readSent(ctx, r, all, no); err != nil {
+		return n, fmt.Errorf("what was sent: %w", err)
 	}
 	if err := s.settle(ctx, r, all, no); err != nil {
-		return err
+		return n, err
 	}
-	if err := s.Store.end(ctx, r, received, sent, s.Now()); err != nil {
-		return err
+	total, err := s.Store.end(ctx, r, n, s.Now())
+	if err != nil {
+		return n, err
 	}
 	level := slog.LevelWarn
-	if r.Suspected && sent == 0 { // people texted while nobody was up, as far as anybody can tell
+	if r.Suspected && total.sent == 0 { // people texted while nobody was up, as far as anybody can tell
 		level = slog.LevelInfo
 	} else {
-		s.Metrics.ended(ctx, received, sent)
+		s.Metrics.ended(ctx, total)
 	}
-	s.Log.Log(ctx, level, "messaging.readback_ended", "org_id", r.OrgID, "since", r.Since, "received", received, "sent", sent)
-	return nil
+	s.Log.Log(ctx, level, "messaging.readback_ended", "org_id", r.OrgID, "since", r.Since, "received", total.received, "sent", total.sent)
+	return n, nil
 }
 
 // readReceived records what people wrote and the database has not, the oldest first. Onboarding finds it in its next sweep.
-func (s *Service) readReceived(ctx context.Context, r Readback, all []senders.Sender, no refusals) (found int, err error) {
+func (s *Service) readReceived(ctx context.Context, r Readback, all []senders.Sender, no refusals) (n int, err error) {
 	var listed []inbound.Listed
 	seen := map[string]bool{} // a number may be of two senders
 	for _, from := range all {
@@ -224,13 +232,13 @@ func (s *Service) readReceived(ctx context.Context, r Readback, all []senders.Se
 	for _, m := range missing(listed, r.Since.Add(2*history.Every)) {
 		switch recorded, err := s.record(ctx, m); {
 		case err != nil:
-			return found, err
+			return n, err
 		case recorded:
-			found++
+			n++
 		}
 		process.Progress(ctx)
 	}
-	return found, nil
+	return n, nil
 }
 
 // later is the later one: since is by another process's clock.

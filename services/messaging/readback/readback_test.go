@@ -34,6 +34,9 @@ const (
 	account, token    = "AC0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	keySID, keySecret = "SKbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "b1111111111111111111111111111111"
 	ours, theirs      = "+14155550100", "+14155550123"
+	another           = "ACcccccccccccccccccccccccccccccccc" // account
+	anotherKey        = "SKcccccccccccccccccccccccccccccccc"
+	ofAnother         = "+14155550104"
 )
 
 // others are numbers of the account that other organisations may have.
@@ -59,6 +62,7 @@ func setup(t *testing.T, before ...func(http.Handler) http.Handler) *bundle {
 	carrier, err := emulator.New(emulator.Config{
 		Clock: clock.System(), AccountSID: account, AuthToken: token, APIKeys: map[string]string{keySID: keySecret},
 		Numbers:  append([]string{ours}, others...),
+		Others:   []emulator.Account{{SID: another, AuthToken: token, APIKeys: map[string]string{anotherKey: keySecret}, Numbers: []string{ofAnother}}},
 		Receipts: emulator.Receipts{Sent: time.Hour, Delivered: time.Hour}, // Twilio keeps every message in its queue
 	})
 	require.NoError(t, err)

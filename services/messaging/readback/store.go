@@ -78,13 +78,17 @@ func (s *Store) extend(ctx context.Context, r Readback, until time.Time) error {
 	return s.change(ctx, sqlExtend, r, postgres.Args{"until": until})
 }
 
+// found counts messages that Twilio's record had and the database had not.
+type found struct{ received, sent int }
+
 const sqlFailed = `
-update readbacks set lease_until = @until, failures = failures + 1, failure = left(@why, 500)
+update readbacks set lease_until = @until, failures = failures + 1, failure = left(@why, 500), received = received + @received::integer,
+	sent = sent + @sent::integer
 where id = @id and lease_token = @token and ended_at is null`
 
-// failed has a readback tried again.
-func (s *Store) failed(ctx context.Context, r Readback, why error, until time.Time) error {
-	return s.change(ctx, sqlFailed, r, postgres.Args{"until": until, "why": send.Storable(why.Error())})
+// failed has a readback tried again, and keeps what this try has found.
+func (s *Store) failed(ctx context.Context, r Readback, n found, why error, until time.Time) error {
+	return s.change(ctx, sqlFailed, r, postgres.Args{"until": until, "why": send.Storable(why.Error()), "received": n.received, "sent": n.sent})
 }
 
 const sqlNarrow = `update readbacks set senders = @senders where id = @id and lease_token = @token and ended_at is null`
@@ -97,11 +101,18 @@ func (s *Store) narrow(ctx context.Context, r Readback, left []uuid.UUID) error 
 const sqlEnd = `
 update readbacks set read_at = @now, ended_at = case when not settling then @now::timestamptz end, received = received + @received::integer,
 	sent = sent + @sent::integer, lease_token = null, lease_until = null
-where id = @id and lease_token = @token and ended_at is null`
+where id = @id and lease_token = @token and ended_at is null
+returning received, sent`
 
-// end lets the organisation send again, unless an operator settles a restore: then Release does.
-func (s *Store) end(ctx context.Context, r Readback, received, sent int, now time.Time) error {
-	return s.change(ctx, sqlEnd, r, postgres.Args{"received": received, "sent": sent, "now": now})
+// end lets the organisation send again, unless an operator settles a restore: then Release does. It returns what all tries have found.
+func (s *Store) end(ctx context.Context, r Readback, n found, now time.Time) (total found, err error) {
+	defer edge.Mark(&err)
+	args := postgres.Args{"id": r.ID, "token": r.Token, "received": n.received, "sent": n.sent, "now": now}
+	err = s.pool.QueryRow(ctx, sqlEnd, args).Scan(&total.received, &total.sent)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = errLost
+	}
+	return total, err
 }
 
 // change runs a statement that changes something only under the lease.

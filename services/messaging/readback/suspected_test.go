@@ -1,7 +1,9 @@
 package readback_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -134,8 +136,56 @@ func TestNobodyWasUp(t *testing.T) {
 	})
 }
 
+// TestFoundByATryThatFailed counts what a try has stored: the next one finds it known.
+func TestFoundByATryThatFailed(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]struct{ breaks, mends func(*bundle) }{
+		"AtAnotherText": { // of three, the one in the middle
+			breaks: func(b *bundle) {
+				b.exec(`alter table sms_messages add constraint broken check (body <> 'two') not valid`)
+			},
+			mends: func(b *bundle) { b.exec(`alter table sms_messages drop constraint broken`) },
+		},
+		"AtAnotherAccount": {
+			breaks: func(b *bundle) { b.twilio.SetCredentials(another, "another", "", nil) },
+			mends:  func(b *bundle) { b.twilio.SetCredentials(another, token, "", map[string]string{anotherKey: keySecret}) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.keepsSenders()
+			b.adds(org, another, anotherKey, ofAnother)
+			for _, key := range []string{"one", "two", "three"} {
+				require.Equal(t, send.Accepted, b.must(key, key))
+				b.loses(key)
+			}
+			b.nobodyIsUp()
+			b.startsAnew()
+			fails.breaks(b)
+			_, err := b.reader.Once(t.Context())
+			require.Error(t, err)
+			fails.mends(b)
+			b.exec(`update readbacks set lease_until = null`)
+			var log bytes.Buffer
+			b.reader.Log = slog.New(slog.NewTextHandler(&log, nil))
+			b.readsBack()
+			require.Equal(t, 1, b.count(`select count(*) from readbacks where ended_at is not null and sent = 3`))
+			require.Regexp(t, `level=WARN msg=messaging.readback_ended org_id=`+org.String()+` .* sent=3`, log.String())
+		})
+	}
+}
+
 // shareAccount stores senders of other organisations that have numbers of the same account.
 func (b *bundle) shareAccount(n int) {
+	b.Helper()
+	b.keepsSenders()
+	for i := range n {
+		b.adds(uuid.New(), account, keySID, others[i])
+	}
+}
+
+func (b *bundle) keepsSenders() {
 	b.Helper()
 	keyset, err := senders.NextKeyset("")
 	require.NoError(b, err)
@@ -143,12 +193,14 @@ func (b *bundle) shareAccount(n int) {
 	b.reader.Senders.Keyset, err = senders.ParseKeyset(keyset)
 	require.NoError(b, err)
 	b.reader.Senders.Transport = new(http.Transport)
-	for i := range n {
-		_, err = b.reader.Senders.Create(b.Context(), senders.Sender{
-			OrgID: uuid.New(), Name: "one", AccountSID: account, APIKeySID: keySID, Number: others[i], Rate: 1, Status: senders.Active,
-		}, senders.Credentials{APIKeySecret: keySecret, AuthToken: token})
-		require.NoError(b, err)
-	}
+}
+
+func (b *bundle) adds(org uuid.UUID, account, key, number string) {
+	b.Helper()
+	_, err := b.reader.Senders.Create(b.Context(), senders.Sender{
+		OrgID: org, Name: "one", AccountSID: account, APIKeySID: key, Number: number, Rate: 1, Status: senders.Active,
+	}, senders.Credentials{APIKeySecret: keySecret, AuthToken: token})
+	require.NoError(b, err)
 }
 
 // TestOrganisationsOfOneAccount reads an account once for all that send from it.
