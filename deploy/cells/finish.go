@@ -121,13 +121,13 @@ func rebuild(service string) []string {
 		return []string{
 			`delete from event_outbox where org_id = @org and event_id = any (@told::uuid[])`,
 			// What people wrote while neither cell heard them is read from Twilio's list before anything is sent: a STOP may be in it.
-			// It waits for sends that are under way, if there are any.
+			// It waits for sends that are under way, if there are any. A suspicion of the source is none any more: people may have written.
 			`insert into readbacks (org_id, since, noticed_at)
 			select @org, @since, case when exists (select from sms_messages where org_id = @org and status = 'sending') then @now::timestamptz
 				else @now::timestamptz - interval '1 day' end
 			on conflict (org_id) where ended_at is null
-				do update set since = least(readbacks.since, excluded.since), senders = null, read_at = null, lease_token = null,
-					lease_until = null`,
+				do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
+					suspected = false, senders = null, read_at = null, lease_token = null, lease_until = null`,
 		}
 	}
 	// The newest alarm of what still waits is published anew: the target's engine has none. A repeat of an alarm changes nothing.

@@ -124,6 +124,8 @@ with m as (insert into sms_messages (id, org_id, profile_id, direction, from_num
 	segments, correlation_id, unknown_policy, attempts, attempt_token, attempted_at, lease_until, created_at, updated_at, accepted_at)
 	values (@message::uuid, @org, @person, 'outbound', '+12025550180', '+14155550143', 'Hi', sha256('Hi'), @message::uuid::text, 'delivered', @sid, 1, '', 'never_duplicate', 1, @message, @at, @at, @at, @at, @at))
 insert into event_outbox (event_id, org_id, type, phone, time, causation_id, data) values (@message, @org, 'message.sent', '+14155550143', @at, '', '{}')`, args)
+	b.exec(b.source["MESSAGING_DATABASE_MIGRATE_URL"],
+		`insert into readbacks (org_id, since, noticed_at, suspected) values (@org, @at, @at, true)`, args) // it had just started
 	b.exec(b.source["MESSAGING_DATABASE_MIGRATE_URL"], `insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
 		values (@message, @sid, 'sent', 0, '{}', @at), (@message, @sid, 'delivered', 0, '{}', @at)`, args)
 }
@@ -221,7 +223,7 @@ func (b *bundle) requireArrived() {
 	require.EqualValues(t, 2, b.one(m, `select count(*) from sms_receipts`))
 	require.EqualValues(t, 1, b.one(o, `select count(*) from step_alarms where published_at is null`), "it is published anew")
 	require.EqualValues(t, 0, b.one(m, `select count(*) from event_outbox`), "onboarding has it in its log")
-	require.EqualValues(t, 1, b.one(m, `select count(*) from readbacks where ended_at is null`), "Twilio's record is read first")
+	require.EqualValues(t, 1, b.one(m, `select count(*) from readbacks where ended_at is null and not suspected`), "Twilio's record is read first")
 	require.EqualValues(t, 1, b.one(o, `select count(*) from event_feed where last_seq > (select max(seq) from events)`))
 	require.EqualValues(t, 1, b.one(b.target["ONBOARDING_DATABASE_MIGRATE_URL"],
 		`select (nextval(pg_get_serial_sequence('session_transitions', 'id')) > (select max(id) from session_transitions))::int`))
