@@ -3,6 +3,7 @@ package readback
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -47,7 +48,14 @@ func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender
 type account struct {
 	mu sync.Mutex
 	record
+
+	// under Service.mu:
+	texts int // of the record
+	users int // readbacks that wait for the record or read it
 }
+
+// keptTexts bounds the messages in records that nobody reads.
+const keptTexts = 200_000
 
 // record is Twilio's of what an account has sent; nothing changes it.
 type record struct {
@@ -71,15 +79,41 @@ type owned struct {
 	by senders.Sender
 }
 
-// sent returns what an account has sent, which is read once for all that began together.
-func (s *Service) sent(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (record, error) {
+// use returns an account until done.
+func (s *Service) use(sid string) *account {
 	s.mu.Lock()
-	a, known := s.accounts[from.AccountSID]
+	defer s.mu.Unlock()
+	a, known := s.accounts[sid]
 	if !known {
 		a = new(account)
-		s.accounts[from.AccountSID] = a
+		s.accounts[sid] = a
 	}
-	s.mu.Unlock()
+	a.users++
+	return a
+}
+
+func (s *Service) done(a *account) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.users--
+}
+
+// makeRoom forgets what nobody reads, if a new record would be too much.
+func (s *Service) makeRoom(a *account, texts int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.texts = texts
+	kept := 0
+	for _, one := range s.accounts {
+		kept += one.texts
+	}
+	if kept > keptTexts {
+		maps.DeleteFunc(s.accounts, func(_ string, one *account) bool { return one.users == 0 })
+	}
+}
+
+// sent returns what an account has sent, which is read once for all that began together.
+func (s *Service) sent(ctx context.Context, a *account, r Readback, from senders.Sender, through *twilio.Client) (record, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	of := loss{r.Since, r.NoticedAt}
@@ -90,7 +124,7 @@ func (s *Service) sent(ctx context.Context, r Readback, from senders.Sender, thr
 	if more != nil && !errors.Is(more, twilio.ErrMoreSent) {
 		return record{}, more
 	}
-	sent := map[uuid.UUID][]owned{}
+	sent, texts := map[uuid.UUID][]owned{}, 0
 	for _, m := range listed {
 		owner, err := s.Senders.Sent(ctx, from.AccountSID, m.From, m.ServiceSID)
 		if errors.Is(err, senders.ErrUnknownSender) {
@@ -100,6 +134,7 @@ func (s *Service) sent(ctx context.Context, r Readback, from senders.Sender, thr
 			return record{}, err
 		}
 		sent[owner.OrgID] = append(sent[owner.OrgID], owned{m, owner})
+		texts++
 	}
 	read := record{of: of, sent: sent, whole: whole, more: more}
 	if more != nil {
@@ -107,8 +142,9 @@ func (s *Service) sent(ctx context.Context, r Readback, from senders.Sender, thr
 		if read.stops, err = s.anyLost(ctx, sent); err != nil {
 			return record{}, err
 		}
-		read.sent = nil // nobody asks for some of it
+		read.sent, texts = nil, 0 // nobody asks for some of it
 	}
+	s.makeRoom(a, texts)
 	a.record = read
 	return a.record, nil
 }
@@ -137,7 +173,9 @@ func (s *Service) forgetAccounts() {
 
 // readAccount stores what an account has sent for the organisation.
 func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (int, error) {
-	record, err := s.sent(ctx, r, from, through)
+	a := s.use(from.AccountSID)
+	defer s.done(a)
+	record, err := s.sent(ctx, a, r, from, through)
 	if err != nil {
 		return 0, err
 	}
