@@ -67,6 +67,8 @@ type record struct {
 	// stops says that more may hide lost messages: some of the newest are lost, of any organisation, or all are other programs'. One
 	// organisation may have filled the newest, while another has lost older ones.
 	stops bool
+	// failure is why it could not be read, in this pass. Nobody else tries in it, for each try may take as long as Twilio may.
+	failure error
 }
 
 // loss identifies what readbacks have in common that began together: what one reads, the others need not.
@@ -112,41 +114,45 @@ func (s *Service) makeRoom(a *account, texts int) {
 	}
 }
 
-// sent returns what an account has sent, which is read once for all that began together.
+// sent returns what an account has sent, which is read once for all that began together. After a refusal each tries its own key.
 func (s *Service) sent(ctx context.Context, a *account, r Readback, from senders.Sender, through *twilio.Client) (record, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	of := loss{r.Since, r.NoticedAt}
-	if a.of == of {
-		return a.record, nil
+	process.Progress(ctx) // it may have waited for long
+	if of := (loss{r.Since, r.NoticedAt}); a.of != of {
+		read, texts, err := s.list(ctx, r, from, through)
+		if err != nil && (refused(err) || ctx.Err() != nil) {
+			return record{}, err
+		}
+		s.makeRoom(a, texts)
+		a.record, a.of, a.failure = read, of, err
 	}
+	return a.record, a.failure
+}
+
+// list reads what an account has sent, and counts what it keeps of it.
+func (s *Service) list(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (read record, texts int, err error) {
 	listed, whole, more := through.ListSent(ctx, r.Since.Add(-margin))
 	if more != nil && !errors.Is(more, twilio.ErrMoreSent) {
-		return record{}, more
+		return record{}, 0, more
 	}
-	sent, texts := map[uuid.UUID][]owned{}, 0
+	sent := map[uuid.UUID][]owned{}
 	for _, m := range listed {
 		owner, err := s.Senders.Sent(ctx, from.AccountSID, m.From, m.ServiceSID)
 		if errors.Is(err, senders.ErrUnknownSender) {
 			continue // another program's
 		}
 		if err != nil {
-			return record{}, err
+			return record{}, 0, err
 		}
 		sent[owner.OrgID] = append(sent[owner.OrgID], owned{m, owner})
 		texts++
 	}
-	read := record{of: of, sent: sent, whole: whole, more: more}
 	if more != nil {
-		var err error
-		if read.stops, err = s.anyLost(ctx, sent); err != nil {
-			return record{}, err
-		}
-		read.sent, texts = nil, 0 // nobody asks for some of it
+		stops, err := s.anyLost(ctx, sent)
+		return record{whole: whole, more: more, stops: stops}, 0, err // nobody asks for some of what was sent
 	}
-	s.makeRoom(a, texts)
-	a.record = read
-	return a.record, nil
+	return record{sent: sent, whole: whole}, texts, nil
 }
 
 // anyLost reports whether something is lost of what each organisation has sent, or nothing is any organisation's.
@@ -165,10 +171,11 @@ func (s *Service) anyLost(ctx context.Context, sent map[uuid.UUID][]owned) (bool
 	return len(sent) == 0, nil
 }
 
-func (s *Service) forgetAccounts() {
+// forget forgets all accounts, or those that could not be read. It is called between two passes.
+func (s *Service) forget(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.accounts)
+	maps.DeleteFunc(s.accounts, func(_ string, a *account) bool { return all || a.failure != nil })
 }
 
 // readAccount stores what an account has sent for the organisation.

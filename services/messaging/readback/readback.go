@@ -114,9 +114,7 @@ func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("claim readbacks: %w", err)
 	}
-	if len(due) == 0 {
-		s.forgetAccounts()
-	}
+	s.forget(len(due) == 0)
 	failures := make([]error, len(due))
 	var group errgroup.Group
 	for i, r := range due {

@@ -16,13 +16,16 @@ import (
 // refusals are the senders of accounts that Twilio does not let us read, by their ids.
 type refusals map[uuid.UUID]error
 
-// note reports whether an error is a refusal of a sender, and keeps it. Every other error may pass.
+// refused reports whether an error is a refusal of a sender. Every other error may pass.
+func refused(err error) bool {
+	return errors.Is(err, twilio.ErrCredentials) || errors.Is(err, twilio.ErrForbidden) || errors.Is(err, twilio.ErrNoResource)
+}
+
+// note reports whether an error is a refusal of a sender, and keeps it.
 func (no refusals) note(from senders.Sender, err error) bool {
-	for _, refused := range []error{twilio.ErrCredentials, twilio.ErrForbidden, twilio.ErrNoResource} {
-		if errors.Is(err, refused) {
-			no[from.ID] = err
-			return true
-		}
+	if refused(err) {
+		no[from.ID] = err
+		return true
 	}
 	return false
 }

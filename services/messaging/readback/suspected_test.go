@@ -206,11 +206,15 @@ func (b *bundle) adds(org uuid.UUID, account, key, number string) {
 // TestOrganisationsOfOneAccount reads an account once for all that send from it.
 func TestOrganisationsOfOneAccount(t *testing.T) {
 	t.Parallel()
-	var lists atomic.Int32
+	var lists, status atomic.Int32
 	b := setup(t, func(record http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet && r.URL.Query().Has("DateSent>") && !r.URL.Query().Has("To") {
 				lists.Add(1)
+				if failure := int(status.Load()); failure != 0 {
+					w.WriteHeader(failure)
+					return
+				}
 			}
 			record.ServeHTTP(w, r)
 		})
@@ -220,6 +224,18 @@ func TestOrganisationsOfOneAccount(t *testing.T) {
 	b.loses("1")
 	b.nobodyIsUp()
 	b.startsAnew()
+	for failure, tries := range map[int32]int32{http.StatusServiceUnavailable: 1, http.StatusUnauthorized: 4} { // each has its own key
+		for range 2 {
+			status.Store(failure)
+			lists.Store(0)
+			_, err := b.reader.Once(t.Context())
+			require.Error(t, err)
+			require.Equal(t, tries, lists.Load(), failure)
+			b.exec(`update readbacks set lease_until = null`)
+		}
+	}
+	status.Store(0)
+	lists.Store(0)
 	b.readsBack()
 	require.Equal(t, 4, b.count(`select count(*) from readbacks where ended_at is not null`))
 	require.EqualValues(t, 1, lists.Load())
