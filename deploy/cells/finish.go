@@ -163,6 +163,9 @@ func (m *Mover) Cancel(ctx context.Context) error {
 	if there.Name == "" || there.state() != "" && there.state() != leaving {
 		return errors.New(notUnderWay)
 	}
+	if err := m.checkSchemas(ctx); err != nil {
+		return err // before the source goes on: the copy of another release might not be erased whole
+	}
 	if err := errors.Join(m.sameTarget(ctx, there), m.to.onboarding.lockMove(ctx)); err != nil {
 		return err
 	}

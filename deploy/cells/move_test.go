@@ -351,6 +351,13 @@ insert into senders (id, org_id, name, account_sid, api_key_sid, number, segment
 		_, err := b.mover().Move(ctx)
 		require.Error(t, err, dies)
 		require.NotZero(t, b.copied(), dies)
+		const sqlMoving = `select count(*) from organisations where org_id = $1 and move is not null`
+		moving := b.one(b.source["ONBOARDING_DATABASE_URL"], sqlMoving, b.org)
+
+		b.exec(b.target["MESSAGING_DATABASE_MIGRATE_URL"], `insert into goose_db_version (version_id, is_applied) values (9999, true)`, nil)
+		require.ErrorContains(t, b.mover().Cancel(t.Context()), "run the same release in both cells")
+		b.exec(b.target["MESSAGING_DATABASE_MIGRATE_URL"], `delete from goose_db_version where version_id = 9999`, nil)
+		require.Equal(t, moving, b.one(b.source["ONBOARDING_DATABASE_URL"], sqlMoving, b.org), "the source waits as before")
 
 		broken, kill := context.WithCancel(t.Context())
 		m := b.mover()
