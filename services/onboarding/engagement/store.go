@@ -53,7 +53,7 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUs
        coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
        array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = k.cause order by d.id) as done,
        ` + people.SQLEngagement + ` as decided,
-       (select e.engagement_texts from organisation_settings e where e.org_id = p.org_id) as texts,
+       ` + people.SQLEngagementTexts + ` as texts,
        coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
 from profiles p
 left join household_members h on h.profile_id = p.id

@@ -13,6 +13,9 @@ import (
 // SQLEngagement has the rules of engagement that the organisation of a person, p, has decided, as they are stored; null for none.
 const SQLEngagement = `(select o.engagement from organisation_settings o where o.org_id = p.org_id)`
 
+// SQLEngagementTexts has the texts of engagement that the organisation of a person, p, has decided, as they are stored; null for none.
+const SQLEngagementTexts = `(select o.engagement_texts from organisation_settings o where o.org_id = p.org_id)`
+
 const sqlEngagement = `select engagement from organisation_settings where org_id = $1 and engagement is not null`
 
 // EngagementRules returns the rules of engagement that an organisation has decided; nil of none. Rules that this release cannot read
