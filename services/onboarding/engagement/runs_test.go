@@ -433,6 +433,21 @@ func TestRulesOfAnOrganisation(t *testing.T) {
 			on conflict (org_id) do update set engagement = excluded.engagement`, org, file, b.Clock.Now())
 	}
 
+	onboardingtest.Subtest(t, "AreNotReadForEachPerson", runsToday, func(t *testing.T, b *bundle) {
+		b.Known()
+		decides(b, onboardingtest.OrgID, own)
+		b.Exec(`update organisation_settings set engagement_texts = '{"en": {"ENGAGEMENT_TIER_3": "Nice."}}'`)
+		found, err := b.Store.Engagement().Candidates(t.Context(), engagement.Run{
+			OrgID: onboardingtest.OrgID, Stage: engagement.StageInactivity, Period: rules.Period{Nominal: b.Clock.Now()},
+		}, engagement.RunTimes{Idle: b.Clock.Now()}, 2)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for _, c := range found {
+			require.Nil(t, c.View.Decided)
+			require.Empty(t, c.View.Texts)
+		}
+	})
+
 	onboardingtest.Subtest(t, "HoldForIt", runsToday, func(t *testing.T, b *bundle) {
 		p := b.Known()
 		b.Sends()
