@@ -19,17 +19,12 @@ func (w *wiring) watch() error {
 	keeper, err := history.New(history.Config{
 		DB: w.pool, Now: w.deps.Now, Log: w.deps.Log, Noted: func() {},
 		Back: func(ctx context.Context, tx pgx.Tx, lost history.Loss) error {
-			since, now := lost.Since, w.deps.Now()
-			own, err := w.ownRetention(ctx)
+			now := w.deps.Now()
+			own, err := retention.ReadOwn(ctx, tx, w.deps.Log) // a second connection may not come within the beat
 			if err != nil {
 				return err
 			}
-			for _, part := range own.Parts(retention.Jobs, w.cfg.JobsRetention, now) {
-				if since.Before(part.Before) { // what was delivered before is forgotten, and would come again
-					since = part.Before
-				}
-			}
-			return w.store.SweepAgain(ctx, tx, since, now)
+			return w.store.SweepAgain(ctx, tx, own.Parts(retention.Jobs, w.cfg.JobsRetention, now), lost.Since, now)
 		},
 	}, w.meter)
 	if err != nil || !w.deps.Beats {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/retention"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -116,12 +117,27 @@ func TestSweepFindsLateMessages(t *testing.T) {
 		b.At(r.ID, session.AwaitingOpeningResponse, "")
 
 		require.NoError(t, postgres.InTx(t.Context(), b.Pool, func(tx pgx.Tx) error {
-			return b.Store.SweepAgain(t.Context(), tx, back.Add(-time.Minute), back)
+			return b.Store.SweepAgain(t.Context(), tx, []retention.Part{{But: []string{}}}, back.Add(-time.Minute), back)
 		}))
 		b.Sweep()
 		b.At(r.ID, session.AwaitingExplanationResponse, "")
 		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
 		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where again_until is null`), "once")
+	})
+
+	onboardingtest.Subtest(t, "EachOrganisationIsSweptAgainAsFarBackAsItKeepsItsJobs", setup, func(t *testing.T, b *bundle) {
+		now, usual, shorter := b.Clock.Now().Truncate(time.Second), onboardingtest.NewID(), onboardingtest.NewID()
+		for _, org := range []string{usual, shorter} {
+			b.Exec(`insert into inbound_sweeps (org_id, sender, swept_until, due_at) values ($1, 'x', $2, $2)`, org, now)
+		}
+		parts := retention.Own{shorter: {retention.Jobs: 30 * onboardingtest.Day}}.Parts(retention.Jobs, 90*onboardingtest.Day, now)
+		require.NoError(t, postgres.InTx(t.Context(), b.Pool, func(tx pgx.Tx) error {
+			return b.Store.SweepAgain(t.Context(), tx, parts, now.Add(-60*onboardingtest.Day), now)
+		}))
+		for org, days := range map[string]time.Duration{usual: 60, shorter: 30} {
+			require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where org_id = $1 and swept_until = $2 and again_until = $3`,
+				org, now.Add(-days*onboardingtest.Day), now), days)
+		}
 	})
 
 	onboardingtest.Subtest(t, "MessageOfAnEpisodeThatIsOverAnswersNothing", setup, func(t *testing.T, b *bundle) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/retention"
 )
 
 // sqlClaimSweep begins a sweep that is due and not leased; the first one of a sender makes its row.
@@ -48,16 +49,23 @@ func (s *Store) ClaimSweep(
 	return claimed, true, nil
 }
 
-// sqlSweepAgain takes sweeps that are under way away from their processes: they do not know what is lost.
+// sqlSweepAgain takes sweeps that are under way away from their processes: they do not know what is lost. What was delivered before the
+// time of the organisation's jobs is forgotten, and would come again.
 const sqlSweepAgain = `
-update inbound_sweeps
-set swept_until = least(swept_until, @since), again_until = @now, due_at = least(due_at, @now), lease_token = null, lease_until = null`
+update inbound_sweeps a
+set swept_until = least(swept_until, greatest(@since::timestamptz, @before::timestamptz)), again_until = @now,
+    due_at = least(due_at, @now), lease_token = null, lease_until = null
+where {part}`
 
-// SweepAgain has everything that was sent to us since a time delivered again, in the transaction that notes that the database went back. Of
-// a message that is there still nothing comes.
-func (s *Store) SweepAgain(ctx context.Context, tx pgx.Tx, since, now time.Time) error {
-	_, err := tx.Exec(ctx, sqlSweepAgain, postgres.Args{"since": since, "now": now})
-	return err
+// SweepAgain has everything that was sent to us since a time delivered again, as far back as each part of the organisations keeps its jobs,
+// in the transaction that notes that the database went back. Of a message that is there still nothing comes.
+func (s *Store) SweepAgain(ctx context.Context, tx pgx.Tx, parts []retention.Part, since, now time.Time) error {
+	for _, part := range parts {
+		if _, err := tx.Exec(ctx, part.SQL(sqlSweepAgain, "a"), part.Args(postgres.Args{"since": since, "now": now})); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sqlSweptAgain leaves out former senders: nobody sweeps these any more, once another one of the organisation was.
