@@ -196,6 +196,25 @@ func TestSettings(t *testing.T) {
 		require.NoError(t, err, "it was just tried")
 	})
 
+	onboardingtest.Subtest(t, "WithARetentionThatCannotBeReadAreToldAllTheSame", setup, func(t *testing.T, b *bundle) {
+		b.Messaging.SetDown(true)
+		_, err := b.decide(sending(acme()))
+		require.NoError(t, err)
+		b.Messaging.SetDown(false)
+		b.Exec(`update organisation_settings set retention =
+			'{"messages": 90, "consent": "for ever", "jobs": 30.5, "receipts": 1e400, "goals": 0}'`)
+		untold, err := b.Store.People().Untold(t.Context(), b.Clock.Now().Add(time.Minute), 2)
+		require.NoError(t, err)
+		require.Len(t, untold, 1)
+		require.NoError(t, untold[0].Unreadable)
+		require.Equal(t, map[string]int{"messages": 90}, untold[0].Retention)
+		b.Clock.Advance(time.Minute)
+		_, err = b.Current().Persons.TellSettings(t.Context())
+		require.NoError(t, err)
+		told, _ := b.Messaging.Settings()
+		require.True(t, proto.Equal(acme(), told), told)
+	})
+
 	onboardingtest.Subtest(t, "ThatAreWrongAreRefused", setup, func(t *testing.T, b *bundle) {
 		for field, bad := range map[string]*messagingv1.Sending{
 			"brand": {Brand: "two\nlines"}, "caps.phone_hour": {Caps: &messagingv1.Caps{PhoneHour: &messagingv1.Cap{Messages: 1}}},

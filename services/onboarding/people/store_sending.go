@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/retention"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
@@ -43,7 +45,7 @@ type Untold struct {
 	Version    int64
 	Sending    *messagingv1.Sending
 	Retention  map[string]int
-	Unreadable error // of what is stored; nil where Sending and Retention are it
+	Unreadable error // of what is stored; nil where Sending is it
 }
 
 const (
@@ -77,15 +79,29 @@ func (s *Store) toTell(ctx context.Context, sql string, args postgres.Args) ([]U
 			return u, err
 		}
 		u.Sending, u.Unreadable = readSending(sending)
-		if err := json.Unmarshal(kept, &u.Retention); err != nil {
-			u.Unreadable = errors.Join(u.Unreadable, fmt.Errorf("retention: %w", err))
-		}
+		u.Retention = readRetention(kept)
 		return u, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settings to tell: %w", err)
 	}
 	return found, nil
+}
+
+// readRetention reads how many days what is kept. It leaves out what does not fit, which a later release may have written, as
+// retention.ReadOwn does: the deployment's time holds, and messaging hears of the rest.
+func readRetention(stored []byte) map[string]int {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(stored, &all) != nil { // the table refuses what is no object
+		return nil
+	}
+	own := map[string]int{}
+	for kind, value := range all {
+		if days, err := strconv.Atoi(string(value)); err == nil && retention.Fits(kind, days) {
+			own[kind] = days
+		}
+	}
+	return own
 }
 
 const (
