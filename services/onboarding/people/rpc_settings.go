@@ -185,18 +185,10 @@ const mostEngagement = 16 << 10
 
 // readEngagement checks the rules of engagement as an engagement file is checked; nil of none, {} of those of the deployment.
 func readEngagement(in *structpb.Struct) ([]byte, error) {
-	if in == nil {
-		return nil, nil
-	}
-	written, err := protojson.Marshal(in)
+	file, err := compact(in)
 	if err != nil || len(in.GetFields()) == 0 {
-		return []byte("{}"), err
+		return file, err
 	}
-	var compact bytes.Buffer // the white space of protojson differs from build to build
-	if err := json.Compact(&compact, written); err != nil {
-		return nil, err
-	}
-	file := compact.Bytes()
 	if len(file) > mostEngagement {
 		return nil, request.Invalid("settings.engagement must have at most %d bytes", mostEngagement)
 	}
@@ -207,17 +199,14 @@ func readEngagement(in *structpb.Struct) ([]byte, error) {
 	return file, nil
 }
 
-// mostTexts bounds the texts of engagement of an organisation, in bytes.
+// mostTexts bounds the texts of engagement of an organisation, in bytes without white space.
 const mostTexts = 32 << 10
 
 // readTexts checks the texts of engagement as a copy file is checked; nil of none, {} of those of the deployment.
 func (s *RPC) readTexts(in *structpb.Struct) ([]byte, error) {
-	if in == nil {
-		return nil, nil
-	}
-	own, err := protojson.Marshal(in)
+	own, err := compact(in)
 	if err != nil || len(in.GetFields()) == 0 {
-		return []byte("{}"), err
+		return own, err
 	}
 	if len(own) > mostTexts {
 		return nil, request.Invalid("settings.engagement_texts must have at most %d bytes", mostTexts)
@@ -227,6 +216,22 @@ func (s *RPC) readTexts(in *structpb.Struct) ([]byte, error) {
 		return nil, request.Invalid("settings.engagement_texts: %s", strings.ReplaceAll(problems, "\n", "; "))
 	}
 	return own, nil
+}
+
+// compact writes an object without the white space of protojson, which differs from build to build; nil of none.
+func compact(in *structpb.Struct) ([]byte, error) {
+	if in == nil {
+		return nil, nil
+	}
+	written, err := protojson.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, written); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // shownStruct returns what is stored; nil of none, and of what is no object, which the table refuses.

@@ -2,6 +2,7 @@ package people_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,15 @@ func TestSettings(t *testing.T) {
 			require.Equal(t, codes.InvalidArgument, status.Code(err), problem)
 			require.ErrorContains(t, err, problem)
 		}
+		text := func(length int) map[string]any {
+			return map[string]any{"en": map[string]any{"ENGAGEMENT_TIER_3": strings.Repeat("a", length)}}
+		}
+		least, err := json.Marshal(text(0))
+		require.NoError(t, err)
+		_, err = texts(text(32<<10 - len(least)))
+		require.NotContains(t, fmt.Sprint(err), "at most 32768 bytes", "the white space of protojson, of some builds, does not count")
+		_, err = texts(text(32<<10 - len(least) + 1))
+		require.ErrorContains(t, err, "at most 32768 bytes")
 		own := map[string]any{"pt-BR": map[string]any{"ENGAGEMENT_TIER_3": "Que bom ver você aqui."}}
 		got, err := texts(own)
 		require.NoError(t, err)
