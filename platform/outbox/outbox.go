@@ -60,7 +60,7 @@ type Outbox[A any] struct {
 	Begin func(ctx context.Context, a A) (context.Context, func())
 	// Stored reports whether an alarm was published by the transaction that wrote it, and wakes its engine; nil where none is.
 	Stored func(a A) bool
-	// Scheduled is called for every alarm that QStash has taken; may be nil.
+	// Scheduled is called for every alarm that an engine has taken; may be nil.
 	Scheduled func(ctx context.Context, a A)
 	// Reach bounds how far ahead QStash's plan takes a message; 0 is any time. An alarm that is due later stays in the outbox until then.
 	Reach time.Duration

@@ -227,9 +227,7 @@ where org_id = @org and profile_id = any(@profiles::uuid[]) and occurred_at >= @
 group by profile_id`
 
 // Candidates are the next people of a stage: who they are in one statement, and all that decides in another.
-func (s *Store) Candidates(
-	ctx context.Context, of Run, times RunTimes, limit int,
-) ([]Candidate, error) {
+func (s *Store) Candidates(ctx context.Context, of Run, times RunTimes, limit int) ([]Candidate, error) {
 	after := of.Cursor.ProfileID
 	if after == "" {
 		after = uuid.Nil.String()
