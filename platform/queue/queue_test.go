@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
@@ -445,6 +446,45 @@ func TestRetentionOfAnOrganisation(t *testing.T) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `select count(*) from jobs where org_id = $1`, org).Scan(&left))
 		require.Equal(t, want, left)
 	}
+}
+
+// counting counts the batches of a pass.
+type counting struct {
+	*pgxpool.Pool
+
+	batches int
+}
+
+func (c *counting) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	c.batches++
+	return c.Pool.QueryRow(ctx, sql, args...)
+}
+
+func TestRetentionReadsNothingThatALongKeeperKeeps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	longer := uuid.NewString()
+	for i := range 40 {
+		n := b.job("")
+		n.OrgID, n.Key = longer, fmt.Sprint("kept-", i)
+		b.add(n)
+	}
+	old := b.enqueue("")
+	b.drain()
+	b.clock.Advance(31 * 24 * time.Hour)
+	counted := &counting{Pool: b.pool}
+	sweep := &queue.Retention{
+		Queue: queue.NewQueue(counted, queue.Table{Name: "jobs"}), For: 30 * 24 * time.Hour, Setting: retention.Jobs,
+		Own: func(context.Context) (retention.Own, error) {
+			return retention.Own{longer: {retention.Jobs: 3660 * 24 * time.Hour}}, nil
+		},
+		Batch: 4, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
+	}
+	n, err := sweep.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.ErrorIs(t, b.pool.QueryRow(t.Context(), `select id::text from jobs where id = $1`, old).Scan(&old), pgx.ErrNoRows)
+	require.Equal(t, 2, counted.batches, "one of each organisation")
 }
 
 func TestRetentionPassesOverWhatIsLocked(t *testing.T) {

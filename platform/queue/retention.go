@@ -24,7 +24,7 @@ with old as materialized (
 ),` + sqlDeleteThem + `
 from (select 1) one left join lateral (select at, id from old order by at desc, id desc limit 1) o on true`
 
-// sqlDeleteOldOf walks the list of an organisation that keeps jobs for a time that it chose. Ids are in the order in which jobs came, and
+// sqlDeleteOldOf walks the list of an organisation, where one keeps jobs for a time that it chose. Ids are in the order in which jobs came, and
 // what came later did not end before: so a batch that ends with such a job is the last one.
 const sqlDeleteOldOf = `
 with old as materialized (
@@ -94,7 +94,11 @@ func (r *Retention) Sweep(ctx context.Context) (deleted int, err error) {
 			return 0, fmt.Errorf("clear jobs away: %w", err)
 		}
 	}
-	for _, part := range own.Parts(r.Setting, r.For, r.Now()) {
+	parts, err := own.PartsOf(ctx, r.Queue.pool, r.Setting, r.For, r.Now(), r.Queue.table.Name)
+	if err != nil {
+		return 0, fmt.Errorf("clear jobs away: %w", err)
+	}
+	for _, part := range parts {
 		n, err := r.sweep(ctx, part)
 		if deleted += n; err != nil {
 			return deleted, fmt.Errorf("clear jobs away: %w", err)

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 )
@@ -136,11 +134,8 @@ func (s *Sweep) Pass(ctx context.Context) error {
 func (s *Sweep) rule(ctx context.Context, r Rule, own Own) error {
 	orgs := []string{""}
 	if r.Setting != "" {
-		rows, err := s.DB.Query(ctx, r.filled(sqlOrganisations))
-		if err != nil {
-			return err
-		}
-		if orgs, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		var err error
+		if orgs, err = organisations(ctx, s.DB, r.filled(sqlOrganisations)); err != nil {
 			return err
 		}
 	}
