@@ -8,7 +8,6 @@ import (
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
-	"paceline.internal/platform/retention"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/devices"
@@ -88,9 +87,13 @@ func (w *wiring) forgetGoals(ctx context.Context) error {
 		return err
 	}
 	var all goals.Forgotten
-	parts := own.Parts(retention.Goals, w.cfg.GoalsRetention, w.deps.Now())
+	store := goals.NewStore(w.pool)
+	parts, err := store.Parts(ctx, own, w.cfg.GoalsRetention, w.deps.Now())
+	if err != nil {
+		return err
+	}
 	for len(parts) > 0 && ctx.Err() == nil {
-		f, err := goals.NewStore(w.pool).Forget(ctx, parts[0], forgottenGoals)
+		f, err := store.Forget(ctx, parts[0], forgottenGoals)
 		if err != nil {
 			return err
 		}

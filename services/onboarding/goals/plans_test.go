@@ -98,6 +98,13 @@ func TestQueriesOfGoals(t *testing.T) {
 			},
 			want: []string{"goals_over_by_org", "goals_one_undo"},
 		},
+		{
+			name: "RetentionOfAnOrganisationsDevices", ask: func(ctx context.Context) error {
+				_, err := store.Forget(ctx, retention.Part{Org: few, Before: now.Add(time.Hour)}, 100)
+				return err
+			},
+			want: []string{"devices_deleted_by_org"},
+		},
 	} {
 		l.Heard = nil
 		require.NoError(t, tt.ask(t.Context()))

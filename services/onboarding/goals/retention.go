@@ -37,6 +37,11 @@ delete from goal_readings where (profile_id, idempotency_key) in (
     order by r.created_at limit @limit for update skip locked)`
 )
 
+// Parts returns those of a pass over goals.
+func (s *Store) Parts(ctx context.Context, own retention.Own, kept time.Duration, now time.Time) ([]retention.Part, error) {
+	return own.PartsOf(ctx, s.pool, retention.Goals, kept, now, "goals", "devices", "goal_readings")
+}
+
 // Forgotten counts the rows that one batch has deleted.
 type Forgotten struct{ Goals, Devices, Readings int64 }
 

@@ -74,6 +74,19 @@ func TestRetention(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from devices`), "the phone")
 	})
 
+	t.Run("WithATimeOfAnOrganisationIsByOrganisation", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		now, longer := b.clock.Now(), uuid.NewString()
+		b.says("", time.Minute)
+		parts, err := b.store.Parts(t.Context(), nil, day, now)
+		require.NoError(t, err)
+		require.Equal(t, []retention.Part{{But: []string{}, Before: now.Add(-day)}}, parts, "one walk over all")
+		parts, err = b.store.Parts(t.Context(), retention.Own{longer: {retention.Goals: 9 * day}}, day, now)
+		require.NoError(t, err)
+		require.Equal(t, []retention.Part{{Org: longer, Before: now.Add(-9 * day)}, {Org: orgID, Before: now.Add(-day)}}, parts)
+	})
+
 	t.Run("WhatIsOpenStays", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
