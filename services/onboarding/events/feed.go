@@ -43,6 +43,8 @@ type log interface { //nolint:interfacebloat // each is one step that a crash ma
 	// FanOut takes what is next for a subscription from the log, as long as no more than open deliveries of it wait, and makes deliveries
 	// of it; more says that there is more to take.
 	FanOut(ctx context.Context, subscriptionID string, limit, open int, now time.Time) (n int, more bool, err error)
+	// Parts are those of a pass over what is old.
+	Parts(ctx context.Context, own retention.Own, kept time.Duration, now time.Time) ([]retention.Part, error)
 	// Late are the active subscriptions for which there are events in the log that were recorded before an instant.
 	Late(ctx context.Context, part retention.Part, before time.Time) ([]string, error)
 	// Pause pauses an active subscription: what waits for it goes back to the log. It reports whether it was active.
@@ -168,7 +170,11 @@ func (f *Feed) Forget(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, part := range own.Parts(retention.Events, f.Retention, f.Now()) {
+	parts, err := f.Log.Parts(ctx, own, f.Retention, f.Now())
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
 		if err := f.forget(ctx, part); err != nil {
 			return err
 		}

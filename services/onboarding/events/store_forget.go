@@ -24,12 +24,17 @@ with looked as materialized (
 )
 select case when count(*) = @limit and bool_and(recorded_at < @before) then max(seq) else 0 end, (select count(*) from gone) from looked`
 
+// Parts returns those of a pass over the log.
+func (s *Store) Parts(ctx context.Context, own retention.Own, kept time.Duration, now time.Time) ([]retention.Part, error) {
+	return own.PartsOf(ctx, s.pool, retention.Events, kept, now, "events")
+}
+
 // Forget deletes a batch of old events, of the organisations of a part, notes up to where, and says where the next batch begins; 0 when
 // there is none.
 func (s *Store) Forget(
 	ctx context.Context, part retention.Part, forSubscribers time.Time, after int64, limit int,
 ) (next int64, n int, err error) {
-	walk := "true" // a log of all, so that each event is read once
+	walk := "true" // a log of all, so that each event is read once, while all keep it for the same time
 	if part.Org != "" {
 		walk = "e.org_id = @org::uuid"
 	}
