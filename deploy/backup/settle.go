@@ -12,6 +12,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/history"
+	"paceline.internal/platform/retention"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/consent/ledger"
@@ -234,7 +235,8 @@ func (w *work) stop(ctx context.Context) error {
 		return err
 	}
 	err = postgres.InTx(ctx, w.Onboarding, func(tx pgx.Tx) error {
-		return w.onboarding.Inbound().SweepAgain(ctx, tx, r.OnboardingSince, r.BeganAt)
+		all := []retention.Part{{But: []string{}}}
+		return w.onboarding.Inbound().SweepAgain(ctx, tx, all, r.OnboardingSince, r.BeganAt)
 	})
 	if err != nil {
 		return err
