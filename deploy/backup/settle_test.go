@@ -61,7 +61,7 @@ func setup(t *testing.T) *bundle {
 		insert into session_transitions (session_id, at, kind, trigger, message_id)
 		values (@session, @at, 'sent', 'activation', gen_random_uuid())`,
 		pgx.NamedArgs{"phone": noted, "session": uuid.New()})
-	b.exec(b.onboarding, `insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, 'x', @at, @at)`, nil)
+	b.exec(b.onboarding, `insert into inbound_sweeps (org_id, sender, swept_until, due_at) values (@org, 'x', @at, @at)`, nil)
 	for phone, key := range map[string]string{
 		noted: "readback:1", unknown: "readback:2", lostSession: "onboarding:" + uuid.NewString() + ":" + uuid.NewString() + ":opening",
 	} {
@@ -103,7 +103,7 @@ func (b *bundle) serve(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, read := b.messaging.Exec(ctx, `update readbacks set read_at = noticed_at, ended_at = case when not settling then noticed_at end
 			where read_at is null and ended_at is null`)
-		_, heard := b.onboarding.Exec(ctx, `update inbound_audits set again_until = null where again_until is not null`)
+		_, heard := b.onboarding.Exec(ctx, `update inbound_sweeps set again_until = null where again_until is not null`)
 		_, told := b.onboarding.Exec(ctx, `update profiles set hold_told = hold_version where hold_told <> hold_version`)
 		if err := errors.Join(read, heard, told); err != nil && ctx.Err() == nil {
 			b.Error(err)
@@ -195,7 +195,7 @@ func (b *bundle) requireSettled() {
 		`select count(*) from profiles where hold_reason like '%after the instant%' and phone = '` + heldLater + `'`:      1,
 		`select count(*) from profiles where hold_reason like '%began after%' and phone = '` + lostSession + `'`:          1,
 		`select count(*) from profiles where phone = '` + heldLater + `' and hold_version > 5`:                            1,
-		`select count(*) from inbound_audits where again_until is null and swept_until = timestamptz '2026-11-20 11:59Z'`: 1,
+		`select count(*) from inbound_sweeps where again_until is null and swept_until = timestamptz '2026-11-20 11:59Z'`: 1,
 	} {
 		require.Equal(b, want, b.count(b.onboarding, sql), sql)
 	}
