@@ -101,21 +101,21 @@ type front struct {
 	refused map[string]int
 }
 
-func openFront(ctx context.Context, to []string, tls *tls.Config) (*front, error) {
+func openFront(ctx context.Context, to []string, ending *tls.Config) (*front, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open the front of the gateways: %w", err)
 	}
 	f := &front{addr: listener.Addr().String(), to: to, refused: map[string]int{}}
 	scheme := "http"
-	if tls != nil {
+	if ending != nil {
 		scheme = "https"
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = scheme, f.addr, r.In.Host // f.dial takes another
 		},
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: f.dial, TLSClientConfig: tls}, FlushInterval: -1,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: f.dial, TLSClientConfig: ending}, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil { // else the caller went away
 				f.refuse(err.Error())

@@ -44,7 +44,7 @@ on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
 		suspected = readbacks.suspected and excluded.suspected, senders = null, read_at = null, lease_token = null, lease_until = null`
 
-// sqlForget forgets earlier starts that found nothing.
+// sqlForget forgets earlier starts that found nothing of ours.
 const sqlForget = `delete from readbacks where suspected and ended_at is not null and sent = 0`
 
 func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, lost history.Loss, now time.Time) error {
