@@ -97,7 +97,7 @@ type Config struct {
 	GoalWordsFile string `env:"GOAL_WORDS_FILE" help:"a JSON file of the words that begin a goal, by locale"`
 
 	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one"`
-	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files that replace texts of engagement one by one"`
+	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files that replace texts of engagement and goals one by one"`
 
 	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: an Ed25519 private key, PKCS #8"`
 	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"public keys of the callers: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`

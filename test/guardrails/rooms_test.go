@@ -54,7 +54,10 @@ var othersTables = map[string]struct{ why, tables string }{
 		"a version moves a page of sessions with their timeline and jobs in one statement, under their locks",
 		"conversation_sessions profiles session_transitions webhook_jobs",
 	},
-	"goals":   {"a goal is read with its person; its events are of its transaction", "event_outbox organisations profiles"},
+	"goals": {
+		"a goal is read with its person, and what a message has done with the organisation's texts; its events are of its transaction",
+		"event_outbox organisation_settings organisations profiles",
+	},
 	"inbound": {"a job's keys are its person's", "profiles webhook_jobs"},
 	"overview": {
 		"one batch counts everything up to a limit, from one snapshot",

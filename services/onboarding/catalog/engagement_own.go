@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// ownKey begins the keys of the texts that an organisation may decide; those of goals are the deployment's.
-const ownKey = "ENGAGEMENT_"
-
 // CheckOwn checks the texts that an organisation wants in place of these, as JSON: an object of the texts of each language, by key.
 // The same rules hold as for a copy file, and the language must be one of these. It reports every problem, each wrapping ErrCopy.
 func (e Engagement) CheckOwn(stored []byte) error {
@@ -26,8 +23,8 @@ func (e Engagement) CheckOwn(stored []byte) error {
 			continue
 		}
 		for key := range texts {
-			if !strings.HasPrefix(key, ownKey) {
-				problems = append(problems, fmt.Errorf("%w: %.60q is no text of engagement", ErrCopy, key))
+			if _, known := shapes()[key]; !known {
+				problems = append(problems, fmt.Errorf("%w: %.60q is no text of engagement or goals", ErrCopy, key))
 				delete(texts, key)
 			}
 		}

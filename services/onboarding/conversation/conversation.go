@@ -69,16 +69,15 @@ func New(cfg Config) *Service {
 
 // View is a session and its person, as one read of the database saw them.
 type View struct {
-	Session   session.Record
-	Phone     string // E.164
-	FirstName string
-	Locale    string
-	Zone      *time.Location // where the person is, as far as it is known
-	Hold      bool
-
-	Fields map[string]any // that flows have learnt, as JSON has them; read for a published flow only
-
+	Session     session.Record
+	Phone       string // E.164
+	FirstName   string
+	Locale      string
+	Zone        *time.Location // where the person is, as far as it is known
+	Hold        bool
 	HoldVersion int64
+	Fields      map[string]any // that flows have learnt, as JSON has them; read for a published flow only
+	Texts       []byte         // of engagement and goals that the organisation has decided; ConversationOf reads them
 	// SchedulingPaused says that an operator has paused the organisation: its alarms are not published, and no step is sent.
 	SchedulingPaused bool
 }

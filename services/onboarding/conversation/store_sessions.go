@@ -56,11 +56,11 @@ func (s *Store) scanView(r pgx.CollectableRow, further ...any) (View, error) {
 	return v, err
 }
 
-func (s *Store) collectView(rows pgx.Rows, err error) (View, error) {
+func (s *Store) collectView(rows pgx.Rows, err error, further ...any) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("load session: %w", err)
 	}
-	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (View, error) { return s.scanView(r) })
+	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (View, error) { return s.scanView(r, further...) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return View{}, ErrNoSession
 	}
@@ -132,22 +132,24 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (View, er
 	case found > 0:
 		return view, nil
 	}
-	view, err = s.personOnly(ctx, sqlPersonByPhoneOnly, orgID, phone)
+	view, err = s.personOnly(ctx, sqlPersonOnly+`p.phone = $2`, orgID, phone)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return View{Session: session.Record{OrgID: orgID}}, nil
 	}
 	return view, err
 }
 
-const sqlConversationOf = sqlSession + `
+const sqlConversationOf = sqlSessionColumns + `, o.engagement_texts` + sqlSessionTables + `
 where p.org_id = $1 and p.id = $2 order by s.status = 'active' desc, s.id desc limit 1`
 
-// ConversationOf is Conversation of a profile; people.ErrNoProfile.
+// ConversationOf is Conversation of a profile, with the organisation's texts; people.ErrNoProfile.
 func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (View, error) {
+	var texts []byte
 	rows, err := s.pool.Query(ctx, sqlConversationOf, orgID, profileID)
-	view, err := s.collectView(rows, err)
+	view, err := s.collectView(rows, err, &texts)
+	view.Texts = texts
 	if isNoSession(err) {
-		view, err = s.personOnly(ctx, sqlPersonByIDOnly, orgID, profileID)
+		view, err = s.personOnly(ctx, sqlPersonOnly+`p.id = $2`, orgID, profileID)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return View{}, people.ErrNoProfile
@@ -155,17 +157,15 @@ func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (Vi
 	return view, err
 }
 
-const (
-	sqlPersonOnly        = `select id, phone, first_name, locale, hold, hold_version from profiles where org_id = $1 and `
-	sqlPersonByPhoneOnly = sqlPersonOnly + `phone = $2`
-	sqlPersonByIDOnly    = sqlPersonOnly + `id = $2`
-)
+const sqlPersonOnly = `
+select p.id, p.phone, p.first_name, p.locale, p.hold, p.hold_version, o.engagement_texts
+from profiles p left join organisation_settings o on o.org_id = p.org_id where p.org_id = $1 and `
 
 // personOnly is a person without a session; pgx.ErrNoRows.
 func (s *Store) personOnly(ctx context.Context, sqlPerson, orgID, of string) (View, error) {
 	view := View{Session: session.Record{OrgID: orgID}}
 	err := s.pool.QueryRow(ctx, sqlPerson, orgID, of).Scan(
-		&view.Session.ProfileID, &view.Phone, &view.FirstName, &view.Locale, &view.Hold, &view.HoldVersion)
+		&view.Session.ProfileID, &view.Phone, &view.FirstName, &view.Locale, &view.Hold, &view.HoldVersion, &view.Texts)
 	if err != nil {
 		return View{}, fmt.Errorf("read a person: %w", err)
 	}

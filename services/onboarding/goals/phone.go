@@ -26,7 +26,7 @@ type TextPhone struct {
 
 // phoneStore reads conversations for a TextPhone.
 type phoneStore interface {
-	// ConversationOf is Conversation of a profile.
+	// ConversationOf is Conversation of a profile, with the texts that their organisation has decided.
 	ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error)
 	stepStore
 }
@@ -66,7 +66,7 @@ func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	if v.Hold { // which messaging may not know yet
 		return p.settled(ctx, g, key, ReasonHeld)
 	}
-	body, err := p.Copy.Render(g.Locale, catalog.GoalReminder, "", catalog.Params{WholeGoal: p.Words.reminder(g.Goal)})
+	body, err := p.Copy.Own(v.Texts).Render(g.Locale, catalog.GoalReminder, "", catalog.Params{WholeGoal: p.Words.reminder(g.Goal)})
 	if err != nil {
 		return End{}, fmt.Errorf("render %s: %w", catalog.GoalReminder, err)
 	}

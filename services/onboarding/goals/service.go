@@ -50,7 +50,7 @@ type store interface { //nolint:interfacebloat // each is one intention
 	KeepReading(ctx context.Context, n New, read timeparse.Reading, at time.Time) (*timeparse.Reading, error)
 	Goal(ctx context.Context, orgID, goalID string, now time.Time) (Situation, error)
 
-	DoneBy(ctx context.Context, profileID, messageID string) (Goal, error)
+	DoneBy(ctx context.Context, profileID, messageID string) (done *Goal, texts []byte, err error)
 	ByText(ctx context.Context, profileID string, since time.Time) ([]Goal, error)
 
 	Offline(ctx context.Context, g Goal, at time.Time) error

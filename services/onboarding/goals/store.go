@@ -252,13 +252,34 @@ func (s *Store) KeepReading(ctx context.Context, n New, read timeparse.Reading, 
 	return &kept, nil
 }
 
-// DoneBy is the goal that a message has scheduled, by its key, or moved or cancelled, by the actor of its timeline. ErrNoGoal.
-func (s *Store) DoneBy(ctx context.Context, profileID, messageID string) (Goal, error) {
-	return oneGoal(ctx, s.pool, `g.profile_id = @profile and g.source = 'text'
+const (
+	sqlDoneBy = sqlGoalColumns + `
+from goals g join devices d on d.id = g.device_id
+where g.profile_id = @profile and g.source = 'text'
   and (g.idempotency_key = @key or exists (
     select from goal_transitions t where t.goal_id = g.id and t.event in ('cancelled', 'rescheduled') and t.actor = @actor))
-limit 1`,
-		postgres.Args{"profile": profileID, "key": MessageKey(messageID), "actor": MessageActor(messageID)})
+limit 1`
+	sqlTextsOf = `
+select (select o.engagement_texts from profiles p join organisation_settings o on o.org_id = p.org_id where p.id = @profile)`
+)
+
+// DoneBy is the goal that a message has scheduled, by its key, or moved or cancelled, by the actor of its timeline; nil for none. It reads
+// the texts that the person's organisation has decided, too; nil for none.
+func (s *Store) DoneBy(ctx context.Context, profileID, messageID string) (done *Goal, texts []byte, err error) {
+	args := postgres.Args{"profile": profileID, "key": MessageKey(messageID), "actor": MessageActor(messageID)}
+	var batch pgx.Batch
+	batch.Queue(sqlDoneBy, args).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[Goal])
+		if len(found) > 0 {
+			done = found[0]
+		}
+		return err
+	})
+	batch.Queue(sqlTextsOf, args).QueryRow(func(row pgx.Row) error { return row.Scan(&texts) })
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, nil, fmt.Errorf("read what a message has done: %w", err)
+	}
+	return done, texts, nil
 }
 
 // ByText are a person's goals by text that are scheduled, or were said since an instant and have begun or are done. Newest first.

@@ -54,6 +54,7 @@ type heard struct {
 
 	person conversation.View
 	done   *Goal  // what the message has scheduled, moved or cancelled already; nil for nothing
+	texts  []byte // that the organisation has decided
 	about  string // the goal of which the answer says only that it stays; empty for none
 }
 
@@ -74,10 +75,7 @@ func (t *Texts) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
 		return false, err
 	}
 	one := heard{Heard: h, person: person}
-	switch done, err := t.Goals.Store.DoneBy(ctx, person.Session.ProfileID, h.MessageID); {
-	case err == nil:
-		one.done = &done
-	case !errors.Is(err, ErrNoGoal):
+	if one.done, one.texts, err = t.Goals.Store.DoneBy(ctx, person.Session.ProfileID, h.MessageID); err != nil {
 		return false, err
 	}
 	switch {
@@ -201,21 +199,17 @@ func (t *Texts) confirmed(ctx context.Context, h heard) (g *Goal, ofGoals bool, 
 	if err != nil || parts[0] != answerKeys || len(parts) < 3 {
 		return nil, false, err
 	}
-	var found Goal
 	switch text := parts[2]; {
 	case text == catalog.GoalScheduled, text == catalog.GoalNoted:
-		found, err = t.Goals.Store.DoneBy(ctx, profile, parts[1])
+		g, _, err = t.Goals.Store.DoneBy(ctx, profile, parts[1])
 	case text == catalog.GoalUnmoved && len(parts) > 3:
 		var v Situation
-		v, err = t.Goals.Find(ctx, t.caller(h), parts[3])
-		found = v.Goal
-	default:
-		return nil, true, nil
+		if v, err = t.Goals.Find(ctx, t.caller(h), parts[3]); errors.Is(err, ErrNoGoal) {
+			return nil, true, nil
+		}
+		g = &v.Goal
 	}
-	if errors.Is(err, ErrNoGoal) {
-		return nil, true, nil
-	}
-	return &found, true, err
+	return g, true, err
 }
 
 func (t *Texts) caller(h heard) Caller {
@@ -310,7 +304,7 @@ func (t *Texts) answer(ctx context.Context, h heard, key string, params catalog.
 	} else if bursts {
 		return &conversation.Pending{RetryAfter: burstPause}
 	}
-	body, err := t.Copy.Render(v.Locale, key, "", params)
+	body, err := t.Copy.Own(h.texts).Render(v.Locale, key, "", params)
 	if err != nil {
 		return fmt.Errorf("render %s: %w", key, err)
 	}

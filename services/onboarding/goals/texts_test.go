@@ -115,6 +115,34 @@ func TestGoalsByText(t *testing.T) {
 		require.Equal(t, "Reminder: call John", b.texted(p)[2])
 	})
 
+	onboardingtest.Subtest(t, "IsInTheWordsOfTheOrganisation", serve, func(t *testing.T, b *service) {
+		decides := func(org, texts string) {
+			b.Exec(`insert into organisation_settings (org_id, engagement_texts, version, updated_at) values ($1, $2, 1, $3)
+				on conflict (org_id) do update set engagement_texts = excluded.engagement_texts`, org, texts, b.Clock.Now())
+		}
+		decides(onboardingtest.AnotherOrg, `{"en": {"GOAL_SCHEDULED": "Theirs, {when}: {goal}.", "GOAL_REMINDER": "Theirs: {whole_goal}"}}`)
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		answer := b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})
+		b.comes(g)
+		require.Equal(t, []string{answer, "Reminder: call John"}, b.texted(p), "another organisation's are not ours")
+		decides(onboardingtest.OrgID, `{"en": {"GOAL_SCHEDULED": "Acme, {when}: {goal}. Or \"undo\".", "GOAL_REMINDER": "Acme: {whole_goal}",
+			"GOAL_PAST": {"of a later release": true}}}`)
+		for _, person := range []func() people.Profile{
+			func() people.Profile { return american(b) },
+			func() people.Profile { p, _ := b.Activated(); return p },
+		} {
+			p := person()
+			before := len(b.texted(p))
+			b.Reply(p, onboardingtest.JohnAtNine)
+			g := b.SaidGoal(p)
+			b.Reply(p, "remind me to call John today at 00:01")
+			b.comes(g)
+			require.Equal(t, []string{
+				"Acme, " + g.Understood + `: call John. Or "undo".`, b.Says(p, catalog.GoalPast, catalog.Params{}), "Acme: call John",
+			}, b.texted(p)[before:], "what this release cannot read is the deployment's")
+		}
+	})
+
 	onboardingtest.Subtest(t, "IsNoOrdinaryReplyInAnInterview", serve, func(t *testing.T, b *service) {
 		p, r := b.Finished()
 		b.Unmute()

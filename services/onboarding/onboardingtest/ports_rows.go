@@ -105,8 +105,12 @@ func (o outboxRows) NotifyUnpublished(ctx context.Context, before, now time.Time
 	return n, since, err
 }
 
-func (g goalRows) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
-	return read(g.p, "DoneBy", func() (goals.Goal, error) { return g.Store.DoneBy(ctx, profileID, messageID) })
+func (g goalRows) DoneBy(ctx context.Context, profileID, messageID string) (done *goals.Goal, texts []byte, err error) {
+	done, err = read(g.p, "DoneBy", func() (done *goals.Goal, err error) {
+		done, texts, err = g.Store.DoneBy(ctx, profileID, messageID)
+		return done, err
+	})
+	return done, texts, err
 }
 
 func (g goalRows) ByText(ctx context.Context, profileID string, since time.Time) ([]goals.Goal, error) {

@@ -130,8 +130,9 @@ func TestSettings(t *testing.T) {
 		for problem, bad := range map[string]map[string]any{
 			"engagement_texts: they must be":                 {"en": "Hello"},
 			`"de" is none of en, pt-BR`:                      {"de": map[string]any{"ENGAGEMENT_TIER_3": "Prima."}},
-			`"GOAL_PAST" is no text`:                         {"en": map[string]any{"GOAL_PAST": "Too late."}},
-			"ENGAGEMENT_NEVER is not a key":                  {"en": map[string]any{"ENGAGEMENT_NEVER": "Hello."}},
+			`"ONBOARDING_LATER" is no text`:                  {"en": map[string]any{"ONBOARDING_LATER": "Later."}},
+			`"ENGAGEMENT_NEVER" is no text`:                  {"en": map[string]any{"ENGAGEMENT_NEVER": "Hello."}},
+			"GOAL_CANCELLED in en":                           {"en": map[string]any{"GOAL_CANCELLED": "That one is off."}},
 			"ENGAGEMENT_WEEKLY_REVIEW in en":                 {"en": map[string]any{"ENGAGEMENT_WEEKLY_REVIEW": "You noted some things."}},
 			"settings.engagement_texts must have at most 32": {"en": map[string]any{"ENGAGEMENT_TIER_3": strings.Repeat("a", 33<<10)}},
 		} {
@@ -148,7 +149,7 @@ func TestSettings(t *testing.T) {
 		require.NotContains(t, fmt.Sprint(err), "at most 32768 bytes", "the white space of protojson, of some builds, does not count")
 		_, err = texts(text(32<<10 - len(least) + 1))
 		require.ErrorContains(t, err, "at most 32768 bytes")
-		own := map[string]any{"pt-BR": map[string]any{"ENGAGEMENT_TIER_3": "Que bom ver você aqui."}}
+		own := map[string]any{"pt-BR": map[string]any{"ENGAGEMENT_TIER_3": "Que bom ver você aqui.", "GOAL_PAST": "Essa hora já passou."}}
 		got, err := texts(own)
 		require.NoError(t, err)
 		require.Equal(t, own, got.GetEngagementTexts().AsMap())

@@ -36,7 +36,7 @@ type Settings struct {
 	// Engagement has the rules of engagement, in the form of a file; nil: nothing was decided. To SetSettings nil leaves it as it is, and {}
 	// goes back to the deployment's.
 	Engagement []byte
-	// EngagementTexts are the texts of engagement, by language and by key; likewise.
+	// EngagementTexts are the texts of engagement and goals, by language and by key; likewise.
 	EngagementTexts []byte
 	Prices          *Prices   // of segments; likewise
 	Pending         bool      // messaging does not know Sending and Retention yet

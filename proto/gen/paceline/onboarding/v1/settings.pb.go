@@ -67,7 +67,7 @@ type Settings struct {
 	// The rules of engagement in the form of an engagement file (docs/engagement.md), at most 16 KiB; absent as long as nothing was decided, when the
 	// deployment's hold. A request without it leaves them as they are, one with it replaces all of them, and an empty object goes back to the deployment's.
 	Engagement *structpb.Struct `protobuf:"bytes,34,opt,name=engagement,proto3" json:"engagement,omitempty"`
-	// The texts of engagement in place of the deployment's: an object of languages, each an object of texts by their key, such as
+	// The texts of engagement and goals in place of the deployment's: an object of languages, each an object of texts by their key, such as
 	// {"en": {"ENGAGEMENT_TIER_3": "Well done."}}, at most 32 KiB. They are checked like copy files (docs/flows.md). Absent as long as nothing was decided. A request
 	// without them leaves them as they are, one with them replaces all of them, and an empty object goes back to the deployment's.
 	EngagementTexts *structpb.Struct `protobuf:"bytes,35,opt,name=engagement_texts,json=engagementTexts,proto3" json:"engagement_texts,omitempty"`
