@@ -44,7 +44,7 @@ on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
 		suspected = readbacks.suspected and excluded.suspected, senders = null, read_at = null, lease_token = null, lease_until = null`
 
-// sqlForget forgets earlier starts that found nothing of ours.
+// sqlForget forgets earlier starts that found no text that we had sent.
 const sqlForget = `delete from readbacks where suspected and ended_at is not null and sent = 0`
 
 func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, lost history.Loss, now time.Time) error {
@@ -65,7 +65,7 @@ where id in (
 returning id, org_id, since, noticed_at, lease_token, failures, senders, suspected`
 
 // claim takes what is in nobody's hands and was noticed so long ago that nothing is under way any more. After a suspicion it waits
-// only for the last requests of processes that were stopped: nothing else of theirs is left.
+// only for the last requests of processes that were stopped: nothing else is left of them.
 func (s *Store) claim(ctx context.Context, underWay, answer time.Duration, now, until time.Time, most int) (due []Readback, err error) {
 	defer edge.Mark(&err)
 	args := postgres.Args{"noticed": now.Add(-underWay), "asked": now.Add(-answer), "now": now, "until": until, "most": most}
