@@ -88,7 +88,8 @@ where id = @id and lease_token = @token and ended_at is null`
 
 // failed has a readback tried again, and keeps what this try has found.
 func (s *Store) failed(ctx context.Context, r Readback, n found, why error, until time.Time) error {
-	return s.change(ctx, sqlFailed, r, postgres.Args{"until": until, "why": send.Storable(why.Error()), "received": n.received, "sent": n.sent})
+	args := postgres.Args{"until": until, "why": send.Storable(why.Error()), "received": n.received, "sent": n.sent}
+	return s.change(ctx, sqlFailed, r, args)
 }
 
 const sqlNarrow = `update readbacks set senders = @senders where id = @id and lease_token = @token and ended_at is null`
