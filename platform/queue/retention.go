@@ -24,8 +24,8 @@ with old as materialized (
 ),` + sqlDeleteThem + `
 from (select 1) one left join lateral (select at, id from old order by at desc, id desc limit 1) o on true`
 
-// sqlDeleteOldOf walks the list of an organisation, where one keeps jobs for a time that it chose. Ids are in the order in which jobs came, and
-// what came later did not end before: so a batch that ends with such a job is the last one.
+// sqlDeleteOldOf walks the list of an organisation, where one keeps jobs for a time that it chose. Ids are in the order in which jobs
+// came, and what came later did not end before: so a batch that ends with such a job is the last one.
 const sqlDeleteOldOf = `
 with old as materialized (
     select j.id, j.created_at as at from {table} j

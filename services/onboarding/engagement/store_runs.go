@@ -217,7 +217,8 @@ order by u.last_activity_at, u.profile_id limit @limit`,
 
 // sqlPeopleOfRun leaves out the rules and the texts of each person: the run has read the rules once, and renders nothing.
 var sqlPeopleOfRun = strings.NewReplacer(
-	people.SQLEngagement, "null::jsonb", people.SQLEngagementTexts, "null::jsonb", "k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid",
+	people.SQLEngagement, "null::jsonb", people.SQLEngagementTexts, "null::jsonb",
+	"k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid",
 ).Replace(sqlPerson) +
 	`p.id = any(@profiles::uuid[])`
 

@@ -134,9 +134,9 @@ func TestSweepFindsLateMessages(t *testing.T) {
 		require.NoError(t, postgres.InTx(t.Context(), b.Pool, func(tx pgx.Tx) error {
 			return b.Store.SweepAgain(t.Context(), tx, parts, now.Add(-60*onboardingtest.Day), now)
 		}))
-		for org, days := range map[string]time.Duration{usual: 60, shorter: 30} {
+		for org, back := range map[string]time.Duration{usual: 60 * onboardingtest.Day, shorter: 30 * onboardingtest.Day} {
 			require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where org_id = $1 and swept_until = $2 and again_until = $3`,
-				org, now.Add(-days*onboardingtest.Day), now), days)
+				org, now.Add(-back), now), back)
 		}
 	})
 
