@@ -18,6 +18,7 @@ func TestUnseen(t *testing.T) {
 		most                int
 	}{
 		{"RevocationsAreHeard", "revocations", "passed", 10},
+		{"FewRevocationsTurnRemindersOff", "revocations", "reminders off", 3},
 		{"OrdinaryTextsHoldNobody", "ordinary", "held", 10},
 		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
 		{"RefusalsAreANo", "answers: no", "goes on", 30},

@@ -14,6 +14,8 @@ func TestReadAfterWhatWasAsked(t *testing.T) {
 	const opening = "Hi Ana, it's the welcome team. A few short texts will help you start. Ready? Reply STOP to opt out."
 	goal := consent.Asked{Goal: true, Sent: []string{"Got it, we'll text you tomorrow at 09:00: call mom. To undo it, text \"undo\" today.", opening}}
 	other := consent.Asked{Sent: []string{opening}}
+	wishes := "> " + opening + "\nNo more reminders, please"
+	require.Equal(t, consent.Off, other.Read(wishes, "", consent.OptedIn).Preferences.Reminders, "next to a quote")
 	for _, tt := range []struct {
 		name  string
 		asked consent.Asked

@@ -59,8 +59,11 @@ func (a Asked) Read(body, optOutType string, current State) Reading {
 	case found == Unclear && current != OptedOut:
 		r.Effect, r.Rules, r.Locale = Ambiguous, RulesVersion, locale
 	}
-	if asked := PreferencesOf(body); asked.Any() {
-		r.Preferences = asked
+	if r.Preferences = PreferencesOf(body); !r.Preferences.Any() { // next to words of ours that they repeat, as wish reads it
+		r.Preferences = PreferencesOf(reading.WithoutQuoted(body, a.Sent))
+	}
+	if !r.Preferences.Any() {
+		r.Preferences = Preferences{}
 	}
 	return r
 }

@@ -155,20 +155,33 @@ func (s *Service) list(ctx context.Context, r Readback, from senders.Sender, thr
 	return record{sent: sent, whole: whole}, texts, nil
 }
 
-// anyLost reports whether something is lost of what each organisation has sent, or nothing is any organisation's.
+// anyLost reports whether something is lost of what each organisation has sent, or nothing is any organisation's. What an organisation
+// sends that has moved, another cell knows.
 func (s *Service) anyLost(ctx context.Context, sent map[uuid.UUID][]owned) (bool, error) {
+	here, err := s.Senders.Organisations(ctx)
+	if err != nil {
+		return false, err
+	}
+	none := true
 	for org, messages := range sent {
+		if !slices.Contains(here, org) {
+			continue
+		}
+		none = false
 		all := make([]twilio.Sent, len(messages))
 		for i, m := range messages {
 			all[i] = m.Sent
 		}
 		lost, err := s.Sent.Lost(ctx, org, all)
+		if err == nil && len(lost) > 0 { // or it was answered between the two statements: the organisation may send already
+			lost, err = s.Sent.Lost(ctx, org, all)
+		}
 		if err != nil || len(lost) > 0 {
 			return len(lost) > 0, err
 		}
 		process.Progress(ctx)
 	}
-	return len(sent) == 0, nil
+	return none, nil
 }
 
 // forget forgets all accounts, or those that could not be read. It is called between two passes.

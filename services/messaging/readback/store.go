@@ -86,10 +86,20 @@ update readbacks set lease_until = @until, failures = failures + 1, failure = le
 	sent = sent + @sent::integer
 where id = @id and lease_token = @token and ended_at is null`
 
-// failed has a readback tried again, and keeps what this try has found.
+// sqlFound counts what a try has found that has lost its lease. What end has counted has a read_at.
+const sqlFound = `
+update readbacks set received = received + @received::integer, sent = sent + @sent::integer
+where id = @id and ended_at is null and read_at is null`
+
+// failed has a readback tried again, and keeps what this try has found, also when another process has taken it over.
 func (s *Store) failed(ctx context.Context, r Readback, n found, why error, until time.Time) error {
 	args := postgres.Args{"until": until, "why": send.Storable(why.Error()), "received": n.received, "sent": n.sent}
-	return s.change(ctx, sqlFailed, r, args)
+	err := s.change(ctx, sqlFailed, r, args)
+	if errors.Is(err, errLost) && n != (found{}) {
+		_, foundErr := s.pool.Exec(ctx, sqlFound, args) // change has put the id into args
+		return errors.Join(err, foundErr)
+	}
+	return err
 }
 
 const sqlNarrow = `update readbacks set senders = @senders where id = @id and lease_token = @token and ended_at is null`

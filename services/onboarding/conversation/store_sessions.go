@@ -133,6 +133,7 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (View, er
 		return view, nil
 	}
 	view, err = s.personOnly(ctx, sqlPersonOnly+`p.phone = $2`, orgID, phone)
+	view.Texts = nil // ConversationOf alone reads them
 	if errors.Is(err, pgx.ErrNoRows) {
 		return View{Session: session.Record{OrgID: orgID}}, nil
 	}

@@ -25,7 +25,7 @@ func (c *Client) ForgetOrganisation(ctx context.Context, orgID string) (more boo
 // SetSending tells messaging a version of what an organisation has decided about sending and retention, and returns the one that
 // messaging keeps; people.ErrUnavailable.
 func (c *Client) SetSending(ctx context.Context, decided people.Untold) (kept int64, err error) {
-	days := func(kind string) int32 { return int32(min(decided.Retention[kind], retention.MostDays)) } //nolint:gosec // it is small
+	days := func(kind string) int32 { return int32(decided.Retention[kind]) } //nolint:gosec // retention.MostDays at most
 	answer, err := c.rpc.SetOrganisationSettings(ctx, &messagingv1.SetOrganisationSettingsRequest{
 		OrgId: decided.OrgID, Version: decided.Version, Sending: decided.Sending, Retention: &messagingv1.Retention{
 			MessagesDays: days(retention.Messages), ConsentDays: days(retention.Consent), ReceiptsDays: days(retention.Receipts),

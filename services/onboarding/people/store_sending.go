@@ -88,8 +88,8 @@ func (s *Store) toTell(ctx context.Context, sql string, args postgres.Args) ([]U
 	return found, nil
 }
 
-// readRetention reads how many days what is kept. It leaves out what does not fit, which a later release may have written, as
-// retention.ReadOwn does: the deployment's time holds, and messaging hears of the rest.
+// readRetention reads how many days what is kept. It leaves out what it cannot read or what is too short, which a later release may have
+// written: the deployment's time holds, and messaging hears of the rest. What is too long is the longest time that this release knows.
 func readRetention(stored []byte) map[string]int {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(stored, &all) != nil { // the table refuses what is no object
@@ -97,7 +97,8 @@ func readRetention(stored []byte) map[string]int {
 	}
 	own := map[string]int{}
 	for kind, value := range all {
-		if days, err := strconv.Atoi(string(value)); err == nil && retention.Fits(kind, days) {
+		days, err := strconv.Atoi(string(value))
+		if days = min(days, retention.MostDays); err == nil && retention.Fits(kind, days) {
 			own[kind] = days
 		}
 	}
