@@ -235,7 +235,7 @@ func (l *lease) changed(found map[string]string) (tables []string) {
 	return slices.Compact(tables)
 }
 
-// quiet waits until no connection is open but those that the lease keeps, as drop does.
+// quiet waits until no connection is open but those that the lease keeps.
 func (l *lease) quiet(ctx context.Context) error {
 	var pids []int32
 	l.mu.Lock()
@@ -245,7 +245,7 @@ func (l *lease) quiet(ctx context.Context) error {
 		}
 	}
 	l.mu.Unlock()
-	for range dropPolls {
+	for range quietPolls {
 		var others int
 		if err := l.cleaner.QueryRow(ctx, sqlOthers, pids).Scan(&others); err != nil {
 			return err

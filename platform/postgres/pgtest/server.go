@@ -31,6 +31,8 @@ const (
 	fileCopySince = 150000
 	// dropPolls is the number of looks at a database before it is dropped by force; each look takes a fraction of a millisecond.
 	dropPolls = 50
+	// quietPolls is the number of looks at a database until its test's connections have ended: on a busy machine that takes a while.
+	quietPolls = 1000
 )
 
 // server is the database server that the tests of one binary share.

@@ -59,7 +59,7 @@ func (a Asked) Read(body, optOutType string, current State) Reading {
 	case found == Unclear && current != OptedOut:
 		r.Effect, r.Rules, r.Locale = Ambiguous, RulesVersion, locale
 	}
-	if r.Preferences = PreferencesOf(body); !r.Preferences.Any() { // next to words of ours that they repeat, as wish reads it
+	if r.Preferences = PreferencesOf(body); !r.Preferences.Any() { // also without what it repeats of our messages, as wish reads it
 		r.Preferences = PreferencesOf(reading.WithoutQuoted(body, a.Sent))
 	}
 	if !r.Preferences.Any() {
