@@ -136,6 +136,7 @@ create table toys (pet bigint references pets, kind text references kinds);
 	require.Equal(t, first, third)
 	require.NotEqual(t, pids, again)
 
+	whole := t
 	for name, do := range map[string]func(*testing.T, *pgxpool.Pool){
 		"AddsAColumn":    func(t *testing.T, pool *pgxpool.Pool) { exec(t, pool, "alter table pets add born date") },
 		"MakesAFunction": func(t *testing.T, pool *pgxpool.Pool) { exec(t, pool, "create function f() returns int return 1") },
@@ -145,8 +146,9 @@ create table toys (pet bigint references pets, kind text references kinds);
 			exec(t, pool, "alter database "+pool.Config().ConnConfig.Database+" set work_mem = '1MB'")
 		},
 		"StopsInItsMiddle": func(t *testing.T, pool *pgxpool.Pool) {
-			_, err := pgx.Connect(t.Context(), pool.Config().ConnString())
-			require.NoError(t, err) // and it is left open
+			left, err := pgx.Connect(t.Context(), pool.Config().ConnString())
+			require.NoError(t, err)
+			whole.Cleanup(func() { _ = left.Close(context.Background()) }) // long after the test that left it open
 		},
 	} {
 		had, _ := lend(t, name, do)
