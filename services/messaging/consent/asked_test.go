@@ -38,6 +38,8 @@ func TestReadAfterWhatWasAsked(t *testing.T) {
 		{name: "AQuoteAndThatAfterAGoal", asked: goal, text: goal.Sent[0] + " cancel that", want: consent.None},
 		{name: "AQuoteAndTheKeyword", asked: other, text: opening + " STOP", want: consent.OptOut},
 		{name: "AQuoteAndADoubt", asked: other, text: opening + " leave me alone", want: consent.Ambiguous},
+		{name: "AKeywordInTwoParts", text: "AR RET", want: consent.Ambiguous},
+		{name: "AKeywordByLetters", text: "P A R A R", want: consent.Ambiguous},
 		{name: "AQuoteOfSomethingElse", text: "Please reply \"STOP\" to opt out of messages", want: consent.Ambiguous},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -86,6 +86,9 @@ func spelled(text string) (Locale, bool) {
 
 // slip finds the stop words in a text of one word, or at the beginning of one, that is a letter off.
 func slip(said []string) (Locale, bool) {
+	if joined, locale := keywords(strings.Join(said, "")); slices.Contains(joined, "stop") { // "AR RET"
+		return locale, true
+	}
 	for len(said) > 1 && slices.Contains(together.Lines("polite-word"), said[0]) {
 		said = said[1:]
 	}
