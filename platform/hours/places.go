@@ -49,10 +49,16 @@ var unreadable atomic.Pointer[func(name string)]
 // serves.
 func OnUnreadable(tell func(name string)) { unreadable.Store(&tell) }
 
+// zones has a *time.Location for each name that Stored has read from a file: at most those of the tz database.
+var zones sync.Map
+
 // Stored returns the zone of a name that was stored, a place or UTC; false for one that is not known any more, which is reported.
 func Stored(name string) (*time.Location, bool) {
 	if name == "" || name == "UTC" {
 		return time.UTC, true
+	}
+	if zone, read := zones.Load(name); read {
+		return zone.(*time.Location), true
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -61,5 +67,6 @@ func Stored(name string) (*time.Location, bool) {
 		}
 		return time.UTC, false
 	}
+	zones.Store(name, zone)
 	return zone, true
 }

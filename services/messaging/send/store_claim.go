@@ -92,6 +92,14 @@ where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipie
 	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= p.at
 returning p.n, ` + ColumnsOfClaimed
 
+// The statements of a claim: each send runs one, so they are put together once.
+var (
+	sqlClaim                  = sqlPermitted + sqlInsert
+	sqlClaimAgain             = sqlPermitted + sqlRenew
+	sqlClaimConfirmation      = sqlPermittedConfirmation + sqlInsert
+	sqlClaimConfirmationAgain = sqlPermittedConfirmation + sqlRenew
+)
+
 // SQLByKey reads the message of an idempotency key.
 const SQLByKey = `select ` + Columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
@@ -116,16 +124,15 @@ left join consents c on c.org_id = u.org and c.phone = u.recipient`
 // attempt. Otherwise it reports that row, and what stands in the way.
 func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 	defer edge.Mark(&err)
-	args, permitted := s.claimArgs(a), sqlPermitted
+	args, sql, renewal := s.claimArgs(a), sqlClaim, sqlClaimAgain
 	switch {
 	case a.Confirms != uuid.Nil:
-		permitted = sqlPermittedConfirmation
+		sql, renewal = sqlClaimConfirmation, sqlClaimConfirmationAgain
 	case args["words"] != "":
 		if err := s.ledger.KeepConsent(ctx, args); err != nil {
 			return Claim{}, err
 		}
 	}
-	sql, renewal := permitted+sqlInsert, permitted+sqlRenew
 	for range claimRounds {
 		m, won, err := s.claimed(ctx, a, sql, args)
 		if err != nil || won {
