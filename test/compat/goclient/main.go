@@ -88,7 +88,7 @@ func activate(ctx context.Context, client *api.ClientWithResponses, profile uuid
 
 // converse answers whatever the session waits for until it is over.
 func converse(ctx context.Context, client *api.ClientWithResponses, id uuid.UUID, says func() error) error {
-	answered := map[api.SessionStateToken]bool{api.SessionStateTokenOnboardingAwaitingBurst: true} // which waits for no reply
+	answered := map[string]bool{"onboarding:awaiting_burst": true} // which waits for no reply
 	every := time.NewTicker(250 * time.Millisecond)
 	defer every.Stop()
 	for {
