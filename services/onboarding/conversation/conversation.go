@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"paceline.internal/platform/alarms"
@@ -58,6 +59,8 @@ type Service struct {
 	Alarms *outbox.Outbox[session.Alarm]
 	// Jobs runs webhook_jobs.
 	Jobs *queue.Runner
+
+	lastStep atomic.Int64 // when a step began, in nanoseconds since 1970
 }
 
 // New makes a Service; its Jobs are still to be set.

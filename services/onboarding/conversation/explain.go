@@ -147,9 +147,7 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 // stepGates are the gates that the rows decide.
 func (c *Service) stepGates(v View, also Circumstances) []Gate {
 	r := v.Session
-	alarm := session.StepPayload{
-		ProfileID: r.ProfileID, SessionID: r.ID, StepID: r.NextStep, ExpectedToken: session.AwaitingBurst,
-	}
+	alarm := session.StepPayload{ProfileID: r.ProfileID, SessionID: r.ID, StepID: r.NextStep, ExpectedToken: session.AwaitingBurst}
 	change := map[session.SkipReason]string{
 		session.SkipOptedOut: "the person texts START, then the profile is activated", session.SkipSafetyHold: releaseOf(r.ProfileID),
 		session.SkipSessionInactive: reviveOf(r), session.SkipStale: "the person replies", session.SkipPaused: "the person replies",

@@ -34,9 +34,7 @@ const (
 
 // ResumeSessions makes the parked sessions active again that a filter chooses, a page at a time.
 func (s *RPC) ResumeSessions(ctx context.Context, in *onboardingv1.ResumeSessionsRequest) (*onboardingv1.ResumeSessionsResponse, error) {
-	chosen := ParkedFilter{
-		OrgID: request.Org(ctx), Contains: letters.Compose(in.GetReasonContains()), Judged: in.GetLeaveUnjudged(),
-	}
+	chosen := ParkedFilter{OrgID: request.Org(ctx), Contains: letters.Compose(in.GetReasonContains()), Judged: in.GetLeaveUnjudged()}
 	if n := utf8.RuneCountInString(chosen.Contains); n < minContains || n > maxContains || strings.ContainsRune(chosen.Contains, 0) {
 		return nil, request.Invalid("reason_contains must be %d to %d characters that the reasons of the sessions have in common; "+
 			"GET /v1/sessions?stuck=true shows them", minContains, maxContains)

@@ -37,9 +37,7 @@ func (s *RPC) ListSessions(ctx context.Context, in *onboardingv1.ListSessionsReq
 }
 
 func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (SessionFilter, error) {
-	filter := SessionFilter{
-		OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), StateToken: in.GetStateToken(), Stuck: in.GetStuck(),
-	}
+	filter := SessionFilter{OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), StateToken: in.GetStateToken(), Stuck: in.GetStuck()}
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {
 		filter.ProfileID = caller.Subject
 	}

@@ -64,6 +64,7 @@ type StepDue struct {
 func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correlationID string, early Early) (StepResult, error) {
 	ctx, end := c.Spans.Begin(ctx, "onboarding.step", p.SessionID)
 	defer end()
+	c.lastStep.Store(c.Now().UnixNano())
 	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_handler_invoked",
 		slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("correlation_id", correlationID))
 	view, due, err := c.Store.LoadStep(ctx, p.SessionID)
@@ -98,8 +99,12 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	return result, err
 }
 
-// alarmSkew bounds the lead of the clock that rings over our clock.
-const alarmSkew = 5 * time.Second
+// Busy reports whether a step began in this process within the last quarter of a second: what can wait gives way then.
+func (c *Service) Busy() bool {
+	return c.Now().UnixNano()-c.lastStep.Load() < int64(250*time.Millisecond)
+}
+
+const alarmSkew = 5 * time.Second // bounds the lead of the clock that rings over our clock
 
 // schedules reports whether the flow of a session has a step that an alarm may be for.
 func (c *Service) schedules(f *flow.Flow, r session.Record, step session.StepID) bool {
@@ -123,7 +128,7 @@ func (c *Service) sendStep(
 		return c.skipUnless(ctx, p, session.SkipSchedulingPaused, c.putBack(ctx, r, now))
 	}
 	if until, quiet := r.QuietUntil(now); quiet {
-		if waits, err := c.awaitWindow(ctx, f, r, at, due, until); err != nil || waits {
+		if waits, err := c.afterQuiet(ctx, f, r, at, due, until); err != nil || waits {
 			return c.skipUnless(ctx, p, session.SkipQuietHours, err)
 		}
 	}

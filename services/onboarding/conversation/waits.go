@@ -16,18 +16,16 @@ type Receipt struct {
 	Final      bool // it will not hear of it any more: delivered, undelivered or failed
 }
 
-// awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. This holds for every
+// afterQuiet reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. This holds for every
 // alarm: an operator's, a sweeper's, and one that was set before the organisation changed its hours. A burst that has begun goes on.
-func (c *Service) awaitWindow(
-	ctx context.Context, f *flow.Flow, r session.Record, at flow.State, due StepDue, until time.Time,
-) (bool, error) {
+func (c *Service) afterQuiet(ctx context.Context, f *flow.Flow, r session.Record, at flow.State, due StepDue, end time.Time) (bool, error) {
 	now := c.Now()
 	if begun, err := c.begun(ctx, f, r, at, due, now); begun || err != nil {
 		return false, err
 	}
 	return true, c.setAgain(ctx, session.Wait{
-		From: r, Cause: session.CauseQuiet, At: now, Until: session.QuietAlarm(now, until),
-		Entry: session.QuietEntry(now, until, session.TriggerStep, r.NextStep),
+		From: r, Cause: session.CauseQuiet, At: now, Until: session.QuietAlarm(now, end),
+		Entry: session.QuietEntry(now, end, session.TriggerStep, r.NextStep),
 	})
 }
 

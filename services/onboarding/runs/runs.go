@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"paceline.internal/platform/phone"
@@ -197,6 +198,7 @@ type audience interface {
 // conversations begins sessions; conversation.Service implements it.
 type conversations interface {
 	Begin(ctx context.Context, orgID string, start conversation.Start) (conversation.Activated, error)
+	Busy() bool // texts are due
 }
 
 // carrier is messaging; messaging.Client implements it.
@@ -213,7 +215,8 @@ type Config struct {
 	Flows         published
 	Conversations conversations
 	Carrier       carrier
-	Notify        func() // that a job was stored
+	Notify        func()     // that a job was stored
+	Waited        func() int // how many callers have had to wait for the database so far
 	Rest          process.Rest
 	Log           *slog.Logger
 	Now           func() time.Time
@@ -224,6 +227,7 @@ type Service struct {
 	Config
 
 	places *places
+	waited atomic.Int64 // Config.Waited at the last look
 }
 
 // New returns a Service.

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
@@ -237,21 +238,31 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
 }
 
-// open opens the sessions of people at the same time.
+// crowded reports whether texts of conversations are due, and callers have had to wait for the database since the last look.
+func (s *Service) crowded() bool {
+	waited := int64(s.Waited())
+	return s.waited.Swap(waited) != waited && s.Conversations.Busy()
+}
+
+// open opens the sessions of people, at the same time or, while conversations are crowded, one after the other: their texts have a time.
 func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 	results := make([]error, len(ready))
-	var each sync.WaitGroup
+	var each errgroup.Group
+	if s.crowded() {
+		each.SetLimit(1)
+	}
 	for i, id := range ready {
-		each.Go(func() {
+		each.Go(func() error {
 			defer func() {
 				if p := recover(); p != nil { // the queue sees only its own goroutine
 					results[i] = fmt.Errorf("panic: %v", p)
 				}
 			}()
 			results[i] = s.one(ctx, run, id)
+			return nil
 		})
 	}
-	each.Wait()
+	_ = each.Wait() // results has the errors
 	out, until := map[Reason][]string{}, s.Now().Add(again)
 	var away, failing []string
 	var outage error
