@@ -339,7 +339,7 @@ func TestDoctor(t *testing.T) {
 		given["SERVICE_PUBLIC_KEYS"], given["TWILIO_API_KEY_SID"], given["TWILIO_API_KEY_SECRET"] = publicKeys, apiKey, apiKeySecret
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 61")
+		require.Contains(t, said, "ok      database       reachable, schema version 62")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
 		require.Contains(t, said, "ok      failover       no standby follows this server")
