@@ -211,7 +211,7 @@ func TestScopeOnConnections(t *testing.T) {
 		other, err := pgx.Connect(t.Context(), url)
 		require.NoError(t, err)
 		_, err = other.Exec(t.Context(), `select pg_terminate_backend(pid, 10000) from pg_stat_activity
-			where datname = current_database() and pid <> pg_backend_pid()`)
+			where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`)
 		require.NoError(t, err)
 		require.NoError(t, other.Close(t.Context()))
 		_, err = pool.Exec(postgres.ForOrganisation(t.Context(), theirs), "select") // the pool asks only one that was idle for a second

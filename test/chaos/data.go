@@ -39,7 +39,9 @@ func openServer(ctx context.Context) (_ *server, err error) {
 	for name, schema := range map[string]postgres.Migrations{
 		stack.Onboarding: onboarding.Migrations(), stack.Messaging: messaging.Migrations(),
 	} {
-		if err := errors.Join(s.cluster.EnsureService(ctx, name), schema.Up(ctx, s.cluster.URL(name, name))); err != nil {
+		err := errors.Join(s.cluster.EnsureService(ctx, name), schema.Up(ctx, s.cluster.URL(name, name)),
+			s.allow(ctx, name, false)) // PostgreSQL does not copy a database that is in use, also by an extension such as Citus
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -93,9 +95,13 @@ func (d *worldData) drop(ctx context.Context) error {
 // allow lets a service into its database, or breaks every connection and refuses new ones until it is allowed again.
 func (d *worldData) allow(ctx context.Context, service string, allowed bool) error {
 	d.closed[service] = !allowed
-	_, err := d.server.admin.Exec(ctx, fmt.Sprintf("alter database %s allow_connections %t", d.name(service), allowed))
+	return d.server.allow(ctx, d.name(service), allowed)
+}
+
+func (s *server) allow(ctx context.Context, database string, allowed bool) error {
+	_, err := s.admin.Exec(ctx, fmt.Sprintf("alter database %s allow_connections %t", database, allowed))
 	if err == nil && !allowed {
-		_, err = d.server.admin.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", d.name(service))
+		_, err = s.admin.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", database)
 	}
 	if err != nil {
 		return fmt.Errorf("shut a database: %w", err)

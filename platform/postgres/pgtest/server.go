@@ -254,6 +254,10 @@ func (s *server) template(ctx context.Context, m postgres.Migrations) (string, e
 		if _, err := conn.Exec(ctx, "alter database "+building+" allow_connections false"); err != nil {
 			return err
 		}
+		// An extension such as Citus has a process in the database, which the rename would wait for.
+		if _, err := conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", building); err != nil {
+			return err
+		}
 		_, err := conn.Exec(ctx, "alter database "+building+" rename to "+name)
 		return err
 	})

@@ -42,9 +42,10 @@ select c.relname, c.relrowsecurity, c.relforcerowsecurity from pg_class c
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'goose_db_version'
 order by c.relname`
 
-// sqlOwnersViews are views that have the rights of their owner, who sees all.
+// sqlOwnersViews are views that have the rights of their owner, who sees all. Those of an extension are not ours.
 const sqlOwnersViews = `relnamespace = 'public'::regnamespace and relkind = 'v'
-    and 'security_invoker=true' <> all(coalesce(reloptions, array[]::text[]))`
+    and 'security_invoker=true' <> all(coalesce(reloptions, array[]::text[]))
+    and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = pg_class.oid and deptype = 'e')`
 
 // CheckTenants fails unless row-level security holds for every table of the database: it is forced, the tenant sees, locks and makes
 // the rows of its organisation alone, who names no organisation sees none, a person theirs, and the worker sees all. Its cases carry the
