@@ -27,13 +27,14 @@ const (
 
 // forms has the patterns, over Normalise, of texts that phones and mail programs write, in every language at once.
 type forms struct {
-	reactions                                               []reaction
-	footers, signatures, automatic, forwarded, quotedHeader *regexp.Regexp
+	reactions                                   []reaction
+	footers, automatic, forwarded, quotedHeader languages.Pattern
+	signatures                                  *regexp.Regexp
 }
 
 type reaction struct {
 	kind    Kind
-	pattern *regexp.Regexp
+	pattern languages.Pattern
 	emoji   bool // the first group is the emoji
 }
 

@@ -141,11 +141,6 @@ const nothing = `[^\x00-\x{10FFFF}]`
 
 var reference = regexp.MustCompile(`\{[a-z][a-z-]*\}`)
 
-// Regexp compiles a pattern in which {key} stands for any line of that key.
-func (l Language) Regexp(pattern string) *regexp.Regexp {
-	return regexp.MustCompile(l.filled(pattern, 0))
-}
-
 // deepest bounds how deep parts may lie within parts.
 const deepest = 8
 

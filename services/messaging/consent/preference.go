@@ -2,7 +2,6 @@ package consent
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -95,12 +94,12 @@ func PreferencesOf(body string) Preferences {
 // wishes are the patterns of one language. The things that are asked about are the last group in them.
 type wishes struct {
 	locale  Locale
-	off, on *regexp.Regexp
+	off, on languages.Pattern
 }
 
 var allWishes = func() (all []wishes) {
 	for _, l := range languages.All() {
-		only := func(key string) *regexp.Regexp { return l.Regexp(`^(?:(?:{courteous}|{ask}) )*{` + key + `}$`) }
+		only := func(key string) languages.Pattern { return l.Regexp(`^(?:(?:{courteous}|{ask}) )*{` + key + `}$`) }
 		all = append(all, wishes{locale: Locale(l.Locale), off: only("off"), on: only("on")})
 	}
 	return all
@@ -111,7 +110,7 @@ func phraseOf(clause string) (things string, to Switch, locale Locale) {
 	for _, w := range allWishes {
 		for _, rule := range [...]struct {
 			to    Switch
-			words *regexp.Regexp
+			words languages.Pattern
 		}{{Off, w.off}, {On, w.on}} {
 			if groups := rule.words.FindStringSubmatch(clause); groups != nil {
 				return strings.Join(groups[1:], ""), rule.to, w.locale

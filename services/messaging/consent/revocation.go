@@ -90,7 +90,7 @@ const (
 type rules struct {
 	locale                            Locale
 	joints                            []string
-	clear, unclear, doubtful, notThem *regexp.Regexp
+	clear, unclear, doubtful, notThem languages.Pattern
 }
 
 var allRules = func() (all []rules) {

@@ -1,10 +1,10 @@
 package rules
 
 import (
-	"regexp"
 	"strings"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/words"
 )
 
@@ -27,7 +27,7 @@ const (
 	wish       = `(?:(?:` + canYou + `|{i-want}) )?`
 )
 
-func switches(to, mode string) *regexp.Regexp {
+func switches(to, mode string) languages.Pattern {
 	return words.Together().Regexp(`^` + courtesies +
 		`(?:` + wish + words.All().Alternatives(to) + `|` + words.All().Alternatives(mode) + `) ` + courtesies + `$`)
 }
