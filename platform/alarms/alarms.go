@@ -29,10 +29,11 @@ const (
 	Attempts = qstash.PolicyRetries + 1
 	// firstPause is the wait after the first failed attempt. Each one after that is twice as long as the one before.
 	firstPause = 10 * time.Second
-	// Poll is the time between two looks at the queue without a wake-up: alarms that another process stored are late by as much.
+	// Poll is the time between two looks at the queue without a wake-up. What another process stored to ring at once is late by as much.
 	Poll = 250 * time.Millisecond
-	// horizon bounds the timers that are kept: an alarm that is due later is found by a look at the queue.
-	horizon = 30 * time.Second
+	// Ahead is how long before its time an alarm is claimed at the most: longer than a Poll and a claim on a busy machine take together. An
+	// alarm that was claimed by a process that dies rings when its lease is over, so it is not long.
+	Ahead = 500 * time.Millisecond
 )
 
 // Backoff returns the wait after the n-th failed attempt: 10 s, 20 s, up to 160 s.
@@ -56,7 +57,7 @@ func Read(j queue.Job) (a Alarm, err error) {
 type Engine struct {
 	DB     postgres.DB
 	Intake *queue.Intake
-	Wake   chan<- struct{} // of one: wakes the runner of this process when an alarm is due
+	Wake   chan<- struct{} // of one: wakes the runner of this process, which may have claimed already what is due soon
 	Now    func() time.Time
 }
 
@@ -95,13 +96,10 @@ func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, e
 	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
 }
 
-// Stored wakes the runner of this process when an alarm that it stored is due, so that the look is not late.
+// Stored wakes the runner of this process when an alarm that it stored is due before the runner looks by itself.
 func (e *Engine) Stored(due time.Time) {
-	switch in := due.Sub(e.Now()); {
-	case in <= 0:
+	if due.Sub(e.Now()) <= Ahead {
 		queue.Wake(e.Wake)
-	case in <= horizon:
-		time.AfterFunc(in, func() { queue.Wake(e.Wake) })
 	}
 }
 

@@ -299,7 +299,7 @@ func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s
 		}
 		claimed.Jobs = append(claimed.Jobs, Job{
 			ID: *id, OrgID: *orgID, EventType: *eventType, Subject: *subject, Payload: payload, Attempts: int(*attempts),
-			MaxAttempts: int(*maxAttempts), Lost: int(*lost), CreatedAt: *created, LeaseToken: token,
+			MaxAttempts: int(*maxAttempts), Lost: int(*lost), CreatedAt: *created, DueAt: timeOf(due), LeaseToken: token,
 		})
 	}
 	for i, orgID := range s.short {

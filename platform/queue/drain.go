@@ -22,6 +22,7 @@ type pass struct {
 	reasons int             // how often there was a reason to look; a claim that began before the last one has not seen it
 	next    time.Time       // when the next job is due; zero when that is not known
 	vain    time.Time       // when a claim found nothing, by the machine's clock
+	looked  time.Time       // when a claim ended, by the machine's clock
 	from    time.Time       // what became due earlier is known to be gone; zero when it is not
 	since   int             // claims since one looked at everything
 	full    bool            // the last claim found all that it was asked for: there is a backlog
@@ -45,6 +46,7 @@ type claimedBatch struct {
 	wanted  int
 	reasons int       // pass.reasons when it began
 	from    time.Time // of the claim
+	at      time.Time // when it began
 	err     error
 }
 
@@ -79,13 +81,14 @@ const afterDue = 5 * time.Millisecond
 // ends it, so the process that stored a job is not late.
 const afterVain = 20 * time.Millisecond
 
-// untilNext returns how long the loop may rest at most, or zero.
+// untilNext returns how long the loop may rest at most, or zero. Half of Ahead before the next job is due is early enough, so that a claim
+// takes along what becomes due in the other half.
 func (p *pass) untilNext() time.Duration {
 	if p.next.IsZero() {
 		return p.wait
 	}
 	rest := time.Until(p.vain.Add(afterVain)) //nolint:forbidigo // with a timer of the machine
-	next := max(p.next.Add(afterDue).Sub(p.r.cfg.Now()), rest, time.Millisecond)
+	next := max(p.next.Add(afterDue-p.r.cfg.Ahead/2).Sub(p.r.cfg.Now()), rest, time.Millisecond)
 	if p.wait > 0 {
 		return min(p.wait, next)
 	}
@@ -154,10 +157,14 @@ func (p *pass) untilAgain() time.Duration {
 	if p.wait > 0 {
 		return max(0, min(time.Until(p.until), p.r.cfg.Poll)) //nolint:forbidigo // the same
 	}
-	if !p.next.IsZero() && !p.look {
-		return min(p.untilNext(), p.r.cfg.Poll)
+	if p.look || p.claims > 0 {
+		return p.r.cfg.Poll
 	}
-	return p.r.cfg.Poll
+	poll := max(0, time.Until(p.looked.Add(p.r.cfg.Poll))) //nolint:forbidigo // the same
+	if p.next.IsZero() {
+		return poll
+	}
+	return min(p.untilNext(), poll)
 }
 
 // pause stops claiming for a while.
@@ -187,7 +194,8 @@ func (p *pass) claimMore() {
 		}
 		p.room -= want
 		p.claims++
-		now, reasons := p.r.cfg.Now(), p.reasons
+		at, reasons := p.r.cfg.Now(), p.reasons
+		now := at.Add(p.r.cfg.Ahead)
 		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.r.servedLast(), From: p.from}
 		if p.since++; p.from.IsZero() {
 			p.since = 0
@@ -198,7 +206,7 @@ func (p *pass) claimMore() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), p.r.cfg.Lease/4)
 			defer cancel()
 			claimed, err := p.r.cfg.Store.Claim(ctx, c)
-			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, reasons: reasons, err: err}
+			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, at: at, reasons: reasons, err: err}
 		}()
 	}
 }
@@ -224,6 +232,7 @@ func (p *pass) admitted(want int) int {
 // released.
 func (p *pass) begin(c claimedBatch) {
 	p.claims--
+	p.looked = time.Now() //nolint:forbidigo // with a timer of the machine
 	p.room += c.wanted - len(c.Jobs)
 	if c.err != nil {
 		p.failed(c.err)
@@ -232,11 +241,13 @@ func (p *pass) begin(c claimedBatch) {
 	p.r.serves(c.Last)
 	p.next, p.full = c.Next, len(c.Jobs) == c.wanted
 	if p.expect(c); len(c.Jobs) == 0 {
-		p.vain = time.Now() //nolint:forbidigo // the same
+		p.vain = p.looked
 	}
 	p.ran += len(c.Jobs)
 	if p.ctx.Err() != nil {
-		p.release(c.Jobs)
+		for _, j := range c.Jobs {
+			p.release(j)
+		}
 		return
 	}
 	for _, j := range c.Jobs {
@@ -284,22 +295,26 @@ func (p *pass) floor(c claimedBatch) time.Time {
 	if len(c.Jobs) < c.wanted && c.Snoozed == 0 || p.since >= maxPartial {
 		return time.Time{}
 	}
+	if c.Floor.After(c.at) { // it was claimed ahead, and others may become due before it
+		return c.at
+	}
 	return c.Floor
 }
 
-// release releases jobs that have not begun.
-func (p *pass) release(jobs []Job) {
-	now := p.r.cfg.Now()
-	for _, j := range jobs {
-		v := verdict{status: StatusPending, attempts: j.Attempts, message: "released: the process was asked to stop"}
-		p.end(ending{end: Finish{Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: now, At: now}, verdict: v})
+// release releases a job that has not begun.
+func (p *pass) release(j Job) {
+	now, due := p.r.cfg.Now(), j.DueAt
+	if due.Before(now) {
+		due = now
 	}
+	v := verdict{status: StatusPending, attempts: j.Attempts, message: "released: the process was asked to stop"}
+	p.end(ending{end: Finish{Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: due, At: now}, verdict: v})
 }
 
-// start runs a job on its own goroutine, known to the heartbeat.
+// start runs a job on its own goroutine, known to the heartbeat, when it is due.
 func (p *pass) start(j Job) {
-	r := p.r
-	timed, cancelTimed := bounded(p.ctx, r.cfg.Timeout)
+	r, early := p.r, j.DueAt.Sub(p.r.cfg.Now())
+	timed, cancelTimed := bounded(p.ctx, max(early, 0)+r.cfg.Timeout)
 	work, cancel := context.WithCancelCause(timed)
 	own := &begun{job: j, cancel: cancel}
 	r.mu.Lock()
@@ -312,7 +327,12 @@ func (p *pass) start(j Job) {
 		r.cfg.Log.DebugContext(work, "queue.processing", "queue", r.cfg.Name, "job_id", j.ID, "event_type", j.EventType)
 	}
 	go func() {
-		end, v := r.run(p.ctx, work, j, r.handler(j.EventType))
+		goOn := early <= 0 || process.RestOnMachineClock(p.ctx, early, nil)
+		var end Finish
+		var v verdict
+		if goOn {
+			end, v = r.run(p.ctx, work, j, r.handler(j.EventType))
+		}
 		r.mu.Lock()
 		if r.running[j.ID] == own {
 			delete(r.running, j.ID)
@@ -320,6 +340,10 @@ func (p *pass) start(j Job) {
 		r.mu.Unlock()
 		cancel(nil)
 		cancelTimed()
+		if !goOn {
+			p.release(j)
+			return
+		}
 		p.end(ending{end: end, verdict: v})
 	}()
 }

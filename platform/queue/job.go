@@ -59,6 +59,7 @@ type Job struct {
 	MaxAttempts int
 	Lost        int // how often in a row its lease ran out, because the process that had it died or hung
 	CreatedAt   time.Time
+	DueAt       time.Time // zero of one that was claimed by its id, or after its lease expired
 	LeaseToken  string
 }
 

@@ -49,7 +49,11 @@ type Config struct {
 	Batch    int           // jobs to a claim, at the most; default 500, and never more than there is room for
 	Fetchers int           // claims at a time; default 1; 2 pay where handlers take less than a millisecond
 	Poll     time.Duration // how often to look without a wake-up; default 5 s
-	Lease    time.Duration // how long a claim lives between two heartbeats; default 40 s
+	// Ahead is how long before its time a job may be claimed: it waits here, as one of Workers, and begins when it is due, by a timer of the
+	// machine. A claim takes what becomes due meanwhile along, and no job waits for its claim. Jobs of one subject wait for each other all
+	// the while. Default: only what is due is claimed.
+	Ahead time.Duration
+	Lease time.Duration // how long a claim lives between two heartbeats; default 40 s
 	// Backoff returns the wait after the n-th failed attempt; default 30 s, 2 min, then 8 min.
 	Backoff func(n int) time.Duration
 	Timeout time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.
