@@ -31,7 +31,7 @@ const (
 	firstPause = 10 * time.Second
 	// Poll is the time between two looks at the queue without a wake-up. What another process stored to ring at once is late by as much.
 	Poll = 250 * time.Millisecond
-	// Ahead is how long before its time an alarm is claimed at the most: longer than a Poll and a claim on a busy machine take together. An
+	// Ahead bounds the time by which an alarm is claimed before it is due: longer than a Poll and a claim on a busy machine take together. An
 	// alarm that was claimed by a process that dies rings when its lease is over, so it is not long.
 	Ahead = 500 * time.Millisecond
 )

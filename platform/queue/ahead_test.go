@@ -48,7 +48,7 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// extending tells when the lease of a job is extended.
+// extending calls told at each extension of a lease.
 type extending struct {
 	*queue.Queue
 

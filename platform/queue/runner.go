@@ -49,7 +49,7 @@ type Config struct {
 	Batch    int           // jobs to a claim, at the most; default 500, and never more than there is room for
 	Fetchers int           // claims at a time; default 1; 2 pay where handlers take less than a millisecond
 	Poll     time.Duration // how often to look without a wake-up; default 5 s
-	// Ahead is how long before its time a job may be claimed: it waits here, as one of Workers, and begins when it is due, by a timer of the
+	// Ahead has jobs claimed so long before they are due: each waits here, as one of Workers, and begins when it is due, by a timer of the
 	// machine. A claim takes what becomes due meanwhile along, and no job waits for its claim. Jobs of one subject wait for each other all
 	// the while. Default: only what is due is claimed.
 	Ahead time.Duration

@@ -84,6 +84,10 @@ type Server struct {
 	unruled error // the methods without a rule in their proto
 }
 
+// streamWorkers goroutines serve calls one after the other, so that the stack of each is grown once, and not for each call. More calls than
+// that have a new goroutine each.
+const streamWorkers = 64
+
 // NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
 // message is read, and the call kept that has to be. So a panic, a refusal and a call that comes too late are each traced, counted and
 // logged, once.
@@ -108,6 +112,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	kept := &keeper{rules: rules, keep: cfg.Keep, answer: cfg.Answer}
 	s := &Server{
 		Server: grpc.NewServer(
+			grpc.NumStreamWorkers(streamWorkers),
 			grpc.Creds(transport(cfg.TLS)),
 			grpc.StatsHandler(otelgrpc.NewServerHandler(
 				otelgrpc.WithTracerProvider(cfg.TracerProvider),
