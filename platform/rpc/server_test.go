@@ -408,6 +408,7 @@ func TestNewServer(t *testing.T) {
 			Tokens: tokens(t), Log: slog.New(slog.DiscardHandler), TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
 		})
 		require.NoError(t, err)
+		t.Cleanup(server.Stop)
 		require.NoError(t, server.CheckRules(), "health and reflection need no rule")
 		server.RegisterService(echoService(new(atomic.Int64), "GoneService", "Echo"), handler(repeat))
 		require.ErrorContains(t, server.CheckRules(), "service paceline.test.v1.GoneService: ")

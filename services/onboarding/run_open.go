@@ -58,6 +58,9 @@ func (w *wiring) guard() (err error) {
 }
 
 func (s *wired) close() error {
+	if s.grpc != nil {
+		s.grpc.Stop() // its goroutines are there from the start
+	}
 	s.pool.Close()
 	err := s.messaging.Close()
 	if s.redis != nil {
