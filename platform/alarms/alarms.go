@@ -34,6 +34,8 @@ const (
 	// Ahead bounds the time by which an alarm is claimed before it is due: longer than a Poll and a claim on a busy machine take together. An
 	// alarm that was claimed by a process that dies rings when its lease is over, so it is not long.
 	Ahead = 500 * time.Millisecond
+	// Linger is the time in which the ends of alarms are recorded together: one commit for each was a third of those of a step.
+	Linger = 50 * time.Millisecond
 )
 
 // Backoff returns the wait after the n-th failed attempt: 10 s, 20 s, up to 160 s.

@@ -59,3 +59,35 @@ func (e extending) Extend(ctx context.Context, jobs []queue.Job, until time.Time
 	e.told()
 	return e.Queue.Extend(ctx, jobs, until)
 }
+
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ended, ids := make(chan struct{}), make([]string, 2)
+	b.handle = func(_ context.Context, j queue.Job) error {
+		if j.ID == ids[0] {
+			defer close(ended)
+			return nil
+		}
+		<-ended
+		b.row(j.ID) // takes longer than the first job needs to be recorded by itself
+		return nil
+	}
+	records := &recording{Queue: b.queue}
+	b.change = func(cfg *queue.Config) { cfg.Linger, cfg.Store = 500*time.Millisecond, records }
+	ids[0], ids[1] = b.enqueueAt("", b.clock.Now()), b.enqueueAt("", b.clock.Now())
+	require.Len(t, b.drain(), 2)
+	require.Equal(t, []int{2}, records.sizes)
+}
+
+// recording notes how many ends each statement records.
+type recording struct {
+	*queue.Queue
+
+	sizes []int
+}
+
+func (r *recording) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
+	r.sizes = append(r.sizes, len(ends))
+	return r.Queue.Finish(ctx, ends)
+}

@@ -366,6 +366,9 @@ func (p *pass) recordAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.some:
+			if p.r.cfg.Linger > 0 {
+				process.RestOnMachineClock(p.ctx, p.r.cfg.Linger, nil) // until the process is asked to stop
+			}
 		}
 		for {
 			p.mu.Lock()

@@ -53,7 +53,10 @@ type Config struct {
 	// machine. A claim takes what becomes due meanwhile along, and no job waits for its claim. Jobs of one subject wait for each other all
 	// the while. Default: only what is due is claimed.
 	Ahead time.Duration
-	Lease time.Duration // how long a claim lives between two heartbeats; default 40 s
+	// Linger has the end of a job wait so long to be recorded with others. A process that dies meanwhile leaves the job to be done again,
+	// as it may at any time. Default: none, for the next job of a subject waits for the record.
+	Linger time.Duration
+	Lease  time.Duration // how long a claim lives between two heartbeats; default 40 s
 	// Backoff returns the wait after the n-th failed attempt; default 30 s, 2 min, then 8 min.
 	Backoff func(n int) time.Duration
 	Timeout time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.

@@ -113,16 +113,16 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	clock := &alarmclock.Clock{
 		Conversations: w.conversations, Goals: w.goals, Letters: w.store.Conversations(), Answer: Answer, Lateness: measured, Now: w.deps.Now,
 	}
-	var poll, ahead time.Duration // the runner's own
+	var poll, ahead, linger time.Duration // the runner's own
 	if w.cfg.Alarms != alarmsQStash {
 		poll = alarms.Poll
 	}
 	if w.deps.Beats { // by the machine's clock
-		ahead = alarms.Ahead
+		ahead, linger = alarms.Ahead, alarms.Linger
 	}
 	w.ringing = queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
-		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Ahead: ahead,
+		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
 		Metrics: counted, MaxLost: alarmMaxLost, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
