@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	// combinerLanes transactions may be under way at once, so that one waits for its commit while the next is worked.
+	// combinerLanes transactions may be under way at once: the second one only while the first takes longer than slowLane, because its disk
+	// is slow or a row is locked. What waits for a quick one shares the next, which costs the server less than two side by side.
 	combinerLanes = 2
+	slowLane      = 50 * time.Millisecond
 	// maxCombined bounds the pieces of work that share a transaction.
 	maxCombined = 128
 	// combinedTimeout bounds a shared transaction, which none of its callers may break off for the others; laneTimeout one that a caller
@@ -45,7 +47,9 @@ type Combiner struct {
 	lazy bool // its commits do not wait for the disk
 
 	mu      sync.Mutex
-	lanes   int // in use
+	lanes   int       // in use
+	began   time.Time // when the last lane began a transaction
+	watched bool      // second is to come
 	waiting []*piece
 	waited  int
 }
@@ -92,8 +96,9 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 		return c.alone(ctx, p)
 	}
 	c.mu.Lock()
-	if c.lanes < combinerLanes {
+	if c.lanes == 0 {
 		c.lanes++
+		c.began = time.Now() //nolint:forbidigo // with a timer of the machine
 		c.mu.Unlock()
 		err := c.inLane(ctx, p)
 		if lockedOut(err) || lostConflict(err) {
@@ -103,7 +108,13 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 	}
 	p.answer = make(chan error, 1)
 	c.waiting = append(c.waiting, p)
-	c.waited++
+	if !c.watched {
+		c.watched = true
+		time.AfterFunc(slowLane, c.second)
+	}
+	if len(c.waiting) > 1 {
+		c.waited++
+	}
 	c.mu.Unlock()
 	select {
 	case err := <-p.answer:
@@ -121,8 +132,8 @@ func (c *Combiner) inLane(ctx context.Context, p *piece) error {
 	return c.run(ctx, sqlBrief, p)
 }
 
-// Waited returns the number of callers that have had to wait for a lane so far: while it grows, there is more to do than the database keeps
-// up with.
+// Waited returns the number of callers so far who had to wait for a lane together with others: while it grows, there is more to do than the
+// database keeps up with.
 func (c *Combiner) Waited() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,11 +148,32 @@ func (c *Combiner) leave() {
 		c.lanes--
 		return
 	}
-	go func() {
-		for batch := c.next(); len(batch) > 0; batch = c.next() {
-			c.together(batch)
-		}
-	}()
+	go c.work()
+}
+
+// work runs what waits in a lane, until nothing does.
+func (c *Combiner) work() {
+	for batch := c.next(); len(batch) > 0; batch = c.next() {
+		c.together(batch)
+	}
+}
+
+// second opens the second lane if the first is slow, and looks again later while there are callers who wait.
+func (c *Combiner) second() {
+	c.mu.Lock()
+	left := slowLane - time.Since(c.began) //nolint:forbidigo // with a timer of the machine
+	c.watched = len(c.waiting) > 0
+	open := c.watched && c.lanes < combinerLanes && left <= 0
+	if open {
+		c.lanes++
+	}
+	if c.watched {
+		time.AfterFunc(max(left, slowLane/2), c.second)
+	}
+	c.mu.Unlock()
+	if open {
+		c.work()
+	}
 }
 
 // next takes those who wait. None means that the lane is free again.
@@ -152,6 +184,7 @@ func (c *Combiner) next() []*piece {
 	n := min(len(c.waiting), maxCombined)
 	batch := slices.Clone(c.waiting[:n])
 	c.waiting = slices.Delete(c.waiting, 0, n)
+	c.began = time.Now() //nolint:forbidigo // with a timer of the machine
 	if n == 0 {
 		c.lanes--
 	}
