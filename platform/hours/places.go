@@ -57,8 +57,9 @@ func Stored(name string) (*time.Location, bool) {
 	if name == "" || name == "UTC" {
 		return time.UTC, true
 	}
-	if zone, read := zones.Load(name); read {
-		return zone.(*time.Location), true
+	if read, found := zones.Load(name); found {
+		zone, _ := read.(*time.Location)
+		return zone, true
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {

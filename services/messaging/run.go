@@ -98,7 +98,6 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	defer grpcServer.Stop() // where the start fails: its goroutines are there from now on
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
 	process.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
