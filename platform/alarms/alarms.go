@@ -31,8 +31,8 @@ const (
 	firstPause = 10 * time.Second
 	// Poll is the time between two looks at the queue without a wake-up. What another process stored to ring at once is late by as much.
 	Poll = 250 * time.Millisecond
-	// Ahead bounds the time by which an alarm is claimed before it is due: longer than a Poll and a claim on a busy machine take together. An
-	// alarm that was claimed by a process that dies rings when its lease is over, so it is not long.
+	// Ahead bounds the time by which an alarm is claimed before it is due: longer than a Poll and a claim on a busy machine take together. It
+	// is short because an alarm of a process that dies rings only when its lease is over.
 	Ahead = 500 * time.Millisecond
 	// Linger is the time in which the ends of alarms are recorded together: one commit for each was a third of those of a step.
 	Linger = 50 * time.Millisecond

@@ -49,7 +49,7 @@ var unreadable atomic.Pointer[func(name string)]
 // serves.
 func OnUnreadable(tell func(name string)) { unreadable.Store(&tell) }
 
-// zones has a *time.Location for each name that Stored has read from a file: at most those of the tz database.
+// zones has a *time.Location for each name that Stored has read: at most those of the tz database, as it was when the process began.
 var zones sync.Map
 
 // Stored returns the zone of a name that was stored, a place or UTC; false for one that is not known any more, which is reported.

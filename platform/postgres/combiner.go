@@ -48,7 +48,7 @@ type Combiner struct {
 
 	mu      sync.Mutex
 	lanes   int       // in use
-	began   time.Time // when the last lane began a transaction
+	began   time.Time // when the one lane, or the older of two, began its transaction
 	watched bool      // second is to come
 	waiting []*piece
 	waited  int
@@ -96,9 +96,10 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 		return c.alone(ctx, p)
 	}
 	c.mu.Lock()
-	if c.lanes == 0 {
-		c.lanes++
-		c.began = time.Now() //nolint:forbidigo // with a timer of the machine
+	if c.lanes == 0 || c.lanes < combinerLanes && c.slowFor() >= 0 {
+		if c.lanes++; c.lanes == 1 {
+			c.began = time.Now() //nolint:forbidigo // with a timer of the machine
+		}
 		c.mu.Unlock()
 		err := c.inLane(ctx, p)
 		if lockedOut(err) || lostConflict(err) {
@@ -110,7 +111,7 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 	c.waiting = append(c.waiting, p)
 	if !c.watched {
 		c.watched = true
-		time.AfterFunc(slowLane, c.second)
+		time.AfterFunc(-c.slowFor(), c.second)
 	}
 	if len(c.waiting) > 1 {
 		c.waited++
@@ -132,7 +133,7 @@ func (c *Combiner) inLane(ctx context.Context, p *piece) error {
 	return c.run(ctx, sqlBrief, p)
 }
 
-// Waited returns the number of callers so far who had to wait for a lane together with others: while it grows, there is more to do than the
+// Waited returns the number of callers so far who came while another waited for a lane: while it grows, there is more to do than the
 // database keeps up with.
 func (c *Combiner) Waited() int {
 	c.mu.Lock()
@@ -158,17 +159,22 @@ func (c *Combiner) work() {
 	}
 }
 
-// second opens the second lane if the first is slow, and looks again later while there are callers who wait.
+// slowFor returns for how long the first lane has been slow; less than zero until it is.
+func (c *Combiner) slowFor() time.Duration {
+	return time.Since(c.began) - slowLane //nolint:forbidigo // with a timer of the machine
+}
+
+// second opens the second lane if the first is slow or cannot keep up, and looks again later while there are callers who wait.
 func (c *Combiner) second() {
 	c.mu.Lock()
-	left := slowLane - time.Since(c.began) //nolint:forbidigo // with a timer of the machine
+	slow := c.slowFor()
 	c.watched = len(c.waiting) > 0
-	open := c.watched && c.lanes < combinerLanes && left <= 0
+	open := c.watched && c.lanes < combinerLanes && (slow >= 0 || len(c.waiting) >= maxCombined)
 	if open {
 		c.lanes++
 	}
 	if c.watched {
-		time.AfterFunc(max(left, slowLane/2), c.second)
+		time.AfterFunc(max(-slow, slowLane/2), c.second)
 	}
 	c.mu.Unlock()
 	if open {
@@ -184,9 +190,11 @@ func (c *Combiner) next() []*piece {
 	n := min(len(c.waiting), maxCombined)
 	batch := slices.Clone(c.waiting[:n])
 	c.waiting = slices.Delete(c.waiting, 0, n)
-	c.began = time.Now() //nolint:forbidigo // with a timer of the machine
-	if n == 0 {
+	switch {
+	case n == 0:
 		c.lanes--
+	case c.lanes == 1:
+		c.began = time.Now() //nolint:forbidigo // with a timer of the machine
 	}
 	return batch
 }

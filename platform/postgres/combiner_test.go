@@ -224,3 +224,36 @@ func TestLazyCombinerWaitsForNoDisk(t *testing.T) {
 	require.Equal(t, "off by session", by(postgres.NewLazyCombiner(db)))
 	require.NotContains(t, by(postgres.NewCombiner(db)), "by session", "it ends with its transaction")
 }
+
+// stuck is a pool of which the first transaction hangs until it is let go.
+type stuck struct {
+	postgres.DB
+
+	asked        atomic.Bool
+	hangs, letGo chan struct{}
+}
+
+func (s *stuck) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if !s.asked.Swap(true) {
+		close(s.hangs)
+		<-s.letGo
+	}
+	return s.DB.SendBatch(ctx, b)
+}
+
+func TestASlowTransactionHoldsUpNoneOfTheOthers(t *testing.T) {
+	t.Parallel()
+	db := &stuck{DB: numbers(t), hangs: make(chan struct{}), letGo: make(chan struct{})}
+	c := postgres.NewCombiner(db)
+	ctx := postgres.AcrossOrganisations(t.Context())
+	slow := make(chan error, 1)
+	go func() { _, err := add(ctx, c, 1); slow <- err }()
+	<-db.hangs
+	for n := range 3 {
+		_, err := add(ctx, c, 10+n)
+		require.NoError(t, err)
+	}
+	require.Empty(t, slow)
+	close(db.letGo)
+	require.NoError(t, <-slow)
+}

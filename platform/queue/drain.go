@@ -154,6 +154,9 @@ func (p *pass) lookAgain() {
 
 // untilAgain is the time to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
 func (p *pass) untilAgain() time.Duration {
+	if p.ctx.Err() != nil { // nothing is claimed any more, and what ends says so
+		return p.r.cfg.Poll
+	}
 	if p.wait > 0 {
 		return max(0, min(time.Until(p.until), p.r.cfg.Poll)) //nolint:forbidigo // the same
 	}
@@ -188,14 +191,15 @@ func (p *pass) claimMore() {
 		if p.claims >= p.r.cfg.Fetchers || p.claims > 0 && p.room < p.r.cfg.Batch || p.full && p.room < p.r.cfg.Workers/4 {
 			return
 		}
-		want := p.admitted(min(p.room, p.r.cfg.Batch))
+		ahead, most := p.ahead()
+		want := p.admitted(min(most, p.r.cfg.Batch))
 		if want == 0 {
 			return
 		}
 		p.room -= want
 		p.claims++
 		at, reasons := p.r.cfg.Now(), p.reasons
-		now := at.Add(p.r.cfg.Ahead)
+		now := at.Add(ahead)
 		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.r.servedLast(), From: p.from}
 		if p.since++; p.from.IsZero() {
 			p.since = 0
@@ -209,6 +213,16 @@ func (p *pass) claimMore() {
 			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, at: at, reasons: reasons, err: err}
 		}()
 	}
+}
+
+// ahead returns how long before they are due jobs are claimed now, and how many at the most. Half of the workers may wait for a time: the
+// others are for what is due at once.
+func (p *pass) ahead() (early time.Duration, most int) {
+	half := p.r.cfg.Workers / 2
+	if spare := p.room - half; p.r.cfg.Ahead > 0 && spare >= max(half/4, 1) {
+		return p.r.cfg.Ahead, spare
+	}
+	return 0, p.room
 }
 
 // admitted returns the number of the wanted jobs that may be begun now.
@@ -313,7 +327,7 @@ func (p *pass) release(j Job) {
 
 // start runs a job on its own goroutine, known to the heartbeat, when it is due.
 func (p *pass) start(j Job) {
-	r, early := p.r, j.DueAt.Sub(p.r.cfg.Now())
+	r, early := p.r, min(j.DueAt.Sub(p.r.cfg.Now()), p.r.cfg.Ahead)
 	timed, cancelTimed := bounded(p.ctx, max(early, 0)+r.cfg.Timeout)
 	work, cancel := context.WithCancelCause(timed)
 	own := &begun{job: j, cancel: cancel}
@@ -327,7 +341,7 @@ func (p *pass) start(j Job) {
 		r.cfg.Log.DebugContext(work, "queue.processing", "queue", r.cfg.Name, "job_id", j.ID, "event_type", j.EventType)
 	}
 	go func() {
-		goOn := early <= 0 || process.RestOnMachineClock(p.ctx, early, nil)
+		goOn := early <= 0 || process.RestOnMachineClock(p.ctx, early, nil) && work.Err() == nil
 		var end Finish
 		var v verdict
 		if goOn {
@@ -366,7 +380,7 @@ func (p *pass) recordAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.some:
-			if p.r.cfg.Linger > 0 {
+			if p.r.cfg.Linger > 0 && p.ends() {
 				process.RestOnMachineClock(p.ctx, p.r.cfg.Linger, nil) // until the process is asked to stop
 			}
 		}
@@ -385,6 +399,13 @@ func (p *pass) recordAll(ctx context.Context) {
 			p.ended <- recordedBatch{jobs: n, subjects: withSubject(batch), err: err}
 		}
 	}
+}
+
+// ends reports whether a job has ended that is not recorded.
+func (p *pass) ends() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ending) > 0
 }
 
 func withSubject(batch []ending) bool {

@@ -85,7 +85,7 @@ type Server struct {
 }
 
 // streamWorkers goroutines serve calls one after the other, so that the stack of each is grown once, and not for each call. More calls than
-// that have a new goroutine each.
+// that, and those while streams take all of them, have a new goroutine each.
 const streamWorkers = 64
 
 // NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the

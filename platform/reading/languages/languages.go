@@ -146,7 +146,7 @@ const deepest = 8
 
 func (l Language) filled(pattern string, depth int) string {
 	if depth > deepest {
-		panic("languages: a part within itself in " + l.Locale) // a test compiles every pattern
+		panic("languages: a part within itself in " + l.Locale) // the first text that is read finds it
 	}
 	return reference.ReplaceAllStringFunc(pattern, func(key string) string {
 		lines := l.lines[strings.Trim(key, "{}")]

@@ -37,5 +37,5 @@ func NewStore(pool postgres.DB, of *people.Store) *Store {
 // Hot returns the combiner of the statements that every step and every reply needs.
 func (s *Store) Hot() *postgres.Combiner { return s.hot }
 
-// Waited returns how many steps and replies have had to wait for others before the database took them.
+// Waited returns how many steps and replies came while another waited for the database.
 func (s *Store) Waited() int { return s.hot.Waited() }

@@ -216,7 +216,7 @@ type Config struct {
 	Conversations conversations
 	Carrier       carrier
 	Notify        func()     // that a job was stored
-	Waited        func() int // how many callers have had to wait for the database so far
+	Waited        func() int // how many callers came while another waited for the database
 	Rest          process.Rest
 	Log           *slog.Logger
 	Now           func() time.Time
@@ -226,8 +226,9 @@ type Config struct {
 type Service struct {
 	Config
 
-	places *places
-	waited atomic.Int64 // Config.Waited at the last look
+	places    *places
+	waited    atomic.Int64 // Config.Waited at the last look
+	crowdedAt atomic.Int64 // when it last grew, in nanoseconds since 1970
 }
 
 // New returns a Service.

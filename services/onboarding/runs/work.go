@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
@@ -40,7 +39,8 @@ const (
 	workFor = 12 * time.Second
 	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
 	// while the carrier is away no more are opened. mostWaiting bounds those that wait for quiet hours, a hold or a cap to end.
-	atOnce, inDoubt, mostWaiting = 8, 64, 1000
+	// inACrowd bounds the former while conversations are crowded: their texts have a time.
+	atOnce, inACrowd, inDoubt, mostWaiting = 8, 2, 64, 1000
 	// mostTries bounds how often a person is tried, for almost half an hour in all.
 	mostTries = 10
 	// looked bounds the people who are read at a time.
@@ -199,7 +199,10 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 		return 0, false, err
 	}
 	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
-	ready, segments := []string{}, []int{}
+	ready, segments, most := []string{}, []int{}, min(atOnce, room)
+	if s.crowded() {
+		most = min(inACrowd, room)
+	}
 	for _, c := range all {
 		reason := leaves(c, run.Consent != nil)
 		first, sends := openingOf(f, c.Person(f.Fields))
@@ -211,7 +214,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 			out[SendsNothing] = append(out[SendsNothing], c.ID)
 		case quiet:
 			delayed[until] = append(delayed[until], c.ID)
-		case len(ready) < min(atOnce, room):
+		case len(ready) < most:
 			ready, segments = append(ready, c.ID), append(segments, first.segments)
 		}
 	}
@@ -238,31 +241,31 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
 }
 
-// crowded reports whether texts of conversations are due, and callers have had to wait for the database since the last look.
+// crowded reports whether texts of conversations are due, and callers had to wait for the database lately: also the run's own, so that it
+// slows down with what it does.
 func (s *Service) crowded() bool {
-	waited := int64(s.Waited())
-	return s.waited.Swap(waited) != waited && s.Conversations.Busy()
+	now, waited := s.Now().UnixNano(), int64(s.Waited())
+	if s.waited.Swap(waited) != waited {
+		s.crowdedAt.Store(now)
+	}
+	return now-s.crowdedAt.Load() < int64(250*time.Millisecond) && s.Conversations.Busy()
 }
 
-// open opens the sessions of people, at the same time or, while conversations are crowded, one after the other: their texts have a time.
+// open opens the sessions of people at the same time.
 func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 	results := make([]error, len(ready))
-	var each errgroup.Group
-	if s.crowded() {
-		each.SetLimit(1)
-	}
+	var each sync.WaitGroup
 	for i, id := range ready {
-		each.Go(func() error {
+		each.Go(func() {
 			defer func() {
 				if p := recover(); p != nil { // the queue sees only its own goroutine
 					results[i] = fmt.Errorf("panic: %v", p)
 				}
 			}()
 			results[i] = s.one(ctx, run, id)
-			return nil
 		})
 	}
-	_ = each.Wait() // results has the errors
+	each.Wait()
 	out, until := map[Reason][]string{}, s.Now().Add(again)
 	var away, failing []string
 	var outage error

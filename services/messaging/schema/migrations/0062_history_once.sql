@@ -1,8 +1,8 @@
 -- +goose Up
 
--- The same name at a lower price, for each claim asks for it: a function in SQL is planned at each call, and the identifier of the
--- system is in a file. A connection is to one server, so it reads the identifier once. The timeline is in memory, and is
--- read each time.
+-- The same name at a lower price, for each claim asks for it: a function in SQL is planned at each call, and the identifier of
+-- the system is in a file. A connection is to one server, so it reads the identifier once. The timeline is in memory, and is read
+-- each time.
 -- +goose StatementBegin
 DO $do$ BEGIN
     IF (SELECT prosrc FROM pg_proc WHERE oid = 'current_history()'::regprocedure) NOT LIKE '%system_identifier%' THEN
