@@ -41,7 +41,7 @@ var sanctioned = map[string]string{
 	platform + "/rpc.Dial":                      "asks the replicas of an upstream whether they answer",
 	platform + "/rpc.NewServer":                 "ends streams that are silent, or whose time is over",
 	"(*" + platform + "/postgres.Pool).watch":   "pings the database between calls, and no text waits for it",
-	"(*" + platform + "/alarms.Engine).Stored":  "wakes the loop that rings what is due: the times are in the rows",
+	"(*" + platform + "/postgres.Combiner).Do":  "opens a second lane when the first is slow: no text waits for it",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for notifications is lost",
 	"(*" + platform + "/queue.Notifier).Run":    "notifies at most so often",
 	"(*" + platform + "/queue.Runner).Do":       "records the end of a job again, some milliseconds later, when Postgres did not take it",
