@@ -40,7 +40,7 @@ func (r *Runner) beat(ctx context.Context, bound time.Duration) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	lost, err := r.cfg.Store.Extend(ctx, leased, r.cfg.Now().Add(r.cfg.Ahead + r.cfg.Lease))
+	lost, err := r.cfg.Store.Extend(ctx, leased, r.cfg.Now().Add(r.cfg.Ahead+r.cfg.Lease))
 	if err != nil {
 		if ctx.Err() == nil {
 			r.cfg.Log.WarnContext(ctx, "queue.heartbeat_failed", "queue", r.cfg.Name, "jobs", len(leased), "error", err)
