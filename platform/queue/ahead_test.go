@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,28 @@ func TestAhead(t *testing.T) {
 		require.Equal(t, []string{id}, b.drain())
 		require.Equal(t, queue.StatusCompleted, b.row(id).Status)
 		require.False(t, began.Before(due))
+	})
+
+	t.Run("HalfOfTheWorkersStayFreeForWhatIsDueAtOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := make(chan struct{})
+		b.change = func(cfg *queue.Config) {
+			cfg.Ahead, cfg.Lease, cfg.Workers = time.Hour, 4*time.Second, 4
+			cfg.Store = extending{b.queue, sync.OnceFunc(func() { close(waiting) })}
+		}
+		for range 4 {
+			b.enqueueAt("", b.clock.Now().Add(time.Minute))
+		}
+		ended := make(chan error, 1)
+		go func() { _, err := b.runner().Drain(ctx); ended <- err }()
+		<-waiting // for their time, for the lease was extended
+		var claimed int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select count(*) from jobs where status = 'processing'`).Scan(&claimed))
+		cancel()
+		require.NoError(t, <-ended)
+		require.Equal(t, 2, claimed)
 	})
 
 	t.Run("AJobThatHasNotBegunIsReleasedWhenTheProcessStops", func(t *testing.T) {

@@ -28,8 +28,8 @@ const alone = 30 * time.Second
 // Loss describes a database that has lost its last commits, or may have.
 type Loss struct {
 	Since time.Time // of the last beat that the database has
-	// Suspected says that nothing tells of a loss, only that by this database nobody was up before. An older copy says so, too, while a
-	// process may have sent until a moment ago.
+	// Suspected reports a possible loss: by this database no process was up before. It may be an older copy of one that a process used
+	// until a moment ago.
 	Suspected bool
 }
 

@@ -32,7 +32,7 @@ type Readback struct {
 	Failures  int // so far
 	// Senders are those that are left, where the others send again; nil for all.
 	Senders []uuid.UUID
-	// Suspected says that nothing tells of a loss: nobody was up before, or the database is an older copy.
+	// Suspected reports a possible loss: no process was up before, or the database is an older copy.
 	Suspected bool
 }
 
