@@ -46,11 +46,10 @@ func render(results []result) []byte {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Compatibility")
 	line("")
-	line("For contributors: others' programs judge the emulators and the gateway. Pinned in [package.json](../%s/package.json)", folder)
-	line("and [go.mod](../%s/%s/go.mod); `go run ./%s -update` prints every call and writes this page, and `.ci/run`",
-		folder, goClient, folder)
-	line("compares it where npm answers. The SDKs call the emulators; the other tools lint the description of the API,")
-	line("generate clients from it and call the gateway with them.")
+	line("For contributors: the vendors' SDKs call the emulators. The other tools lint the description of the API, generate clients")
+	line("from it and call the gateway with them. [package.json](../%s/package.json) and [go.mod](../%s/%s/go.mod) pin the",
+		folder, folder, goClient)
+	line("versions; `go run ./%s -update` prints every call and writes this page.", folder)
 	line("")
 	line("| tool | version | calls | passed | refused on purpose | failed |")
 	line("|---|---|---:|---:|---:|---:|")
@@ -58,7 +57,7 @@ func render(results []result) []byte {
 		line("| %s | %s | %d | %d | %d | %d |", t.tool, t.version, t.calls(), t.passed, t.refused, t.failed)
 	}
 	line("")
-	line("What an emulator does not play it refuses with an error that says so:")
+	line("The emulators refuse what they do not play:")
 	line("")
 	for _, a := range refusals(results) {
 		line("- %s: %s.", a.tool, strings.Join(a.notes, ", "))
@@ -91,7 +90,7 @@ func refusals(results []result) []*refusal {
 		if i < 0 {
 			i, all = len(all), append(all, &refusal{tool: r.Tool})
 		}
-		note := strings.TrimPrefix(strings.TrimPrefix(r.Note, "does not play "), "the ")
+		note := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(r.Note, "does not play "), "the "), "parameter ")
 		if !slices.Contains(all[i].notes, note) {
 			all[i].notes = append(all[i].notes, note)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// types are all that there is to tell; docs/events.md says what their data holds.
+// types lists every type of event. docs/events.md explains them, proto/openapi.yaml has the fields of their data.
 var types = []string{
 	"session.activated", "session.advanced", "session.paused", "session.parked", "session.resumed", "session.completed", "session.stopped",
 	"session.closed",
