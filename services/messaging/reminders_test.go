@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -28,53 +27,6 @@ const (
 	on     = messagingv1.Switch_SWITCH_ON
 	none   = messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
 )
-
-// TestRemindersContract plays the same calls to the service and to what plays it for onboarding's tests.
-func TestRemindersContract(t *testing.T) {
-	t.Parallel()
-	emulator := inProcess{}
-	messagingv1.RegisterMessagingServiceServer(emulator, messagingtest.New(orgA, ours, func() time.Time { return noon }))
-	for name, service := range map[string]messagingv1.MessagingServiceClient{
-		"Service": setup(t), "Emulator": messagingv1.NewMessagingServiceClient(emulator),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := contract{t: t, s: service}
-			c.messagesAreAnswered()
-			c.lastWordCounts()
-			c.badWishesAreRefused()
-		})
-	}
-}
-
-type contract struct {
-	t *testing.T
-	s messagingv1.MessagingServiceClient
-}
-
-// hear records a message for a caller of this release, or of the one before.
-func (c contract) hear(sid, body string, reads bool, after time.Duration) *messagingv1.RecordInboundResponse {
-	c.t.Helper()
-	answer, err := c.s.RecordInbound(as(c.t, rpc.RoleService, "", "onboarding"), &messagingv1.RecordInboundRequest{
-		TwilioSid: sid, From: theirs, To: ours, Body: body, UnderstandsPreferences: reads, ReceivedAt: timestamppb.New(noon.Add(after - time.Hour)),
-	})
-	require.NoError(c.t, err)
-	return answer
-}
-
-func (c contract) send(key, purpose string, understands ...messagingv1.Outcome) messagingv1.Outcome {
-	c.t.Helper()
-	answer, err := c.s.Send(as(c.t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
-		OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: key, Purpose: purpose, Understands: understands,
-	})
-	require.NoError(c.t, err)
-	return answer.GetOutcome()
-}
-
-func (c contract) set(r *messagingv1.SetRemindersRequest) (*messagingv1.SetRemindersResponse, error) {
-	c.t.Helper()
-	return c.s.SetReminders(as(c.t, rpc.RoleService, "", "onboarding"), r)
-}
 
 // messagesAreAnswered: a caller that does not read preferences is answered as the release before answered, and they are kept all the same.
 func (c contract) messagesAreAnswered() {
