@@ -64,7 +64,6 @@ func (c contract) set(r *messagingv1.SetRemindersRequest) (*messagingv1.SetRemin
 	return c.s.SetReminders(as(c.t, rpc.RoleService, "", "onboarding"), r)
 }
 
-
 const another, third = "+14155550189", "+14155550190"
 
 // ask sends to a phone, for a caller that reads every outcome.
