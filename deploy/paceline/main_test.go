@@ -71,6 +71,9 @@ func TestDemo(t *testing.T) {
 	})
 
 	t.Run("PrintsForPeopleInTheLanguageThatWasAskedFor", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		out, err := command(t, "demo", "--locale", "pt-BR", "--late", busy).Output()
 		require.NoError(t, err, "%s", out)

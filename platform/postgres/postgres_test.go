@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"flag"
 	"net"
 	"runtime"
 	"testing"
@@ -15,7 +16,13 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
+func TestMain(m *testing.M) {
+	// Many tests wait for a deadline, so more of them run at once than there are cores.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	pgtest.Run(m)
+}
 
 // accounts is a schema with a table and a named constraint, in two migrations.
 func accounts() postgres.Migrations { return postgres.Migrations{FS: accountFiles()} }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -48,6 +49,10 @@ type handler func(ctx context.Context, text string) (string, error)
 
 // TestMain describes the two services, as generated code would.
 func TestMain(m *testing.M) {
+	// Many tests wait for a deadline, so more of them run at once than there are cores.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	text := (*wrapperspb.StringValue)(nil).ProtoReflect().Descriptor()
 	method := func(name string, rule *methodv1.Method) *descriptorpb.MethodDescriptorProto {
 		options := &descriptorpb.MethodOptions{}
