@@ -16,30 +16,30 @@ import (
 
 // Config is the environment of the gateway.
 type Config struct {
-	Addr           config.Addr   `env:"GATEWAY_ADDR" envDefault:":8080" help:"the public HTTP port"`
+	Addr           config.Addr   `env:"GATEWAY_ADDR" envDefault:":8080" help:"public HTTP port"`
 	OpsAddr        config.Addr   `env:"GATEWAY_OPS_ADDR" envDefault:":9100" help:"metrics, health and profiles; not for the internet"`
-	OnboardingAddr config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where onboarding serves gRPC and is called: name its host on another machine"`
-	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
-	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+	OnboardingAddr config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"onboarding's gRPC address; on another machine name its host"`
+	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"messaging's gRPC address; on another machine name its host"`
+	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
-	Alarms            string        `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash; postgres, which is onboarding's database; or qstash,postgres: the database while QStash does not"`
+	Alarms            string        `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash, postgres (onboarding's database), or qstash,postgres: the database while QStash does not"`
 	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks, unless ALARMS is postgres; console.upstash.com, QStash, Signing Keys"`
-	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"the same after its keys were rotated"`
-	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
-	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls: an Ed25519 private key, PKCS #8"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
+	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"the key after QSTASH_CURRENT_SIGNING_KEY"`
+	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; calls Twilio if messaging has no API key; OLD,NEW during a change"`
+	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls: Ed25519 private key, PKCS #8"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"shared secret of earlier releases; leave it out once every process has keys"`
 
 	// A vendor without a secret is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
-	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp numbers that are served: ID is of DEFAULT_ORG_ID, ID=ORG_ID of another; empty: all are of DEFAULT_ORG_ID"`
+	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"WhatsApp numbers served: ID for DEFAULT_ORG_ID, ID=ORG_ID for another; empty: all for DEFAULT_ORG_ID"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
-	ShopifyShops       string        `env:"SHOPIFY_SHOPS" help:"the shops that are served, by their myshopify.com names: SHOP is of DEFAULT_ORG_ID, SHOP=ORG_ID of another; empty: all are of DEFAULT_ORG_ID"`
+	ShopifyShops       string        `env:"SHOPIFY_SHOPS" help:"shops served, by myshopify.com name: SHOP for DEFAULT_ORG_ID, SHOP=ORG_ID for another; empty: all for DEFAULT_ORG_ID"`
 
 	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
 	JWTSecret config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
 	JWKSURL   string        `env:"API_JWKS_URL" help:"public keys of RSA, ECDSA and Ed25519 tokens of /v1"`
 	// JWKSPlatform is off, as an issuer may let the administrators of one organisation choose the roles of its people.
-	JWKSPlatform string `env:"API_JWKS_PLATFORM" envDefault:"off" help:"on lets tokens that API_JWKS_URL verifies have the role platform"`
+	JWKSPlatform string `env:"API_JWKS_PLATFORM" envDefault:"off" help:"on lets tokens of API_JWKS_URL have the role platform"`
 	JWTIssuer    string `env:"API_JWT_ISSUER" help:"iss that every token must have"`
 	JWTAudience  string `env:"API_JWT_AUDIENCE" help:"aud that every token must have"`
 
@@ -49,15 +49,15 @@ type Config struct {
 	RateOrg   Rate `env:"API_RATE_ORG" envDefault:"1000:10000" help:"requests a second of an organisation at each gateway, and at once; 0 for no limit"`
 	RateToken Rate `env:"API_RATE_TOKEN" envDefault:"500:5000" help:"the same for a role and sub"`
 
-	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks of the proxies whose X-Forwarded-For is believed"`
+	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks of proxies whose X-Forwarded-For is believed"`
 
 	Console          string        `env:"CONSOLE" envDefault:"off" help:"on serves the console at /console"`
 	ConsoleKey       config.Secret `env:"CONSOLE_KEY" help:"seals the console's cookies: 32 bytes in base64 or hexadecimal; several with commas, the first seals"`
 	OIDCIssuer       string        `env:"OIDC_ISSUER" help:"OpenID Connect provider of the console"`
 	OIDCClientID     string        `env:"OIDC_CLIENT_ID" help:"its client; the redirect URI is PUBLIC_BASE_URL/console/sign-in/callback"`
-	OIDCClientSecret config.Secret `env:"OIDC_CLIENT_SECRET" help:"the client's secret"`
-	OIDCOrgClaim     string        `env:"OIDC_ORG_CLAIM" help:"the claim with the organisation's UUID"`
-	OIDCRoleClaim    string        `env:"OIDC_ROLE_CLAIM" help:"the claim that is or contains operator"`
+	OIDCClientSecret config.Secret `env:"OIDC_CLIENT_SECRET" help:"its secret"`
+	OIDCOrgClaim     string        `env:"OIDC_ORG_CLAIM" help:"claim with the organisation's UUID"`
+	OIDCRoleClaim    string        `env:"OIDC_ROLE_CLAIM" help:"claim that is or contains operator"`
 
 	// ConsoleLinks lets the console take links that sign in once. No variable sets it: only paceline up does.
 	ConsoleLinks bool
@@ -65,7 +65,7 @@ type Config struct {
 	// The page does not exist without it, and it is refused at a public origin (docs/adr/0043).
 	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, for /console/handsets"`
 	// DefaultOrgID has the number that the emulated phones text, so its operators alone have them.
-	DefaultOrgID string `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+	DefaultOrgID string `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"organisation of the configured sender"`
 
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config

@@ -22,10 +22,10 @@ const leeway = 5 * time.Second
 // without keys has signed nothing that is good.
 func LoadKeys(environ map[string]string) (Keys, error) {
 	var cfg struct {
-		PublicBaseURL   config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+		PublicBaseURL   config.Origin `env:"PUBLIC_BASE_URL,required" help:"origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 		QStashCurrent   config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
-		QStashNext      config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"the same after its keys were rotated"`
-		TwilioAuthToken config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
+		QStashNext      config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"the key after QSTASH_CURRENT_SIGNING_KEY"`
+		TwilioAuthToken config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; calls Twilio if messaging has no API key; OLD,NEW during a change"`
 	}
 	if err := config.Load(environ, &cfg); err != nil {
 		return Keys{}, err

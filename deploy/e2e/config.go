@@ -40,23 +40,23 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Config tells the harness about a deployment: where it is, and the secrets of the two vendors it plays.
 type Config struct {
-	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings alarms itself, at once; real: QStash or the database does"`
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings alarms at once; real: QStash or the database does"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 	URL           config.Origin `env:"HARNESS_URL" help:"where the harness reaches the gateway, if not PUBLIC_BASE_URL"`
-	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164"`
+	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"phone that is texted, E.164"`
 	Lift          string        `env:"HARNESS_LIFT" help:"that phone again, to lift its opt-out or hold"`
-	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"the language of the conversation, such as pt-BR"`
+	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"language of the conversation, such as pt-BR"`
 
-	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number to send from, E.164"`
-	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
+	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"number to send from, E.164"`
+	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; calls Twilio if messaging has no API key; OLD,NEW during a change"`
 	SigningKey config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks, unless ALARMS is postgres; console.upstash.com, QStash, Signing Keys"`
-	FlowFile   string        `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
+	FlowFile   string        `env:"ONBOARDING_FLOW_FILE" help:"flow file instead of the built-in one"`
 
 	APIToken    config.Secret `env:"HARNESS_API_TOKEN" help:"an operator's token for /v1; this or API_JWT_SECRET"`
 	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
 	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token must have"`
 	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token must have"`
-	OrgID       string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+	OrgID       string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"organisation of the configured sender"`
 }
 
 // LoadConfig reads the environment and reports every problem with it at once.

@@ -17,8 +17,8 @@ const Advice = "; to do: "
 
 // Policy is which numbers may be written to. The zero value allows every country, and none of the kinds that cost their caller more.
 type Policy struct {
-	Countries Countries `env:"SMS_COUNTRIES" help:"ISO codes of the countries that are texted, such as US,CA,BR; empty for all"`
-	Kinds     Kinds     `env:"SMS_NUMBER_TYPES" help:"costly kinds of numbers that are texted all the same: premium, shared_cost, personal, pager, company, voicemail, international"`
+	Countries Countries `env:"SMS_COUNTRIES" help:"ISO codes of countries that are texted, such as US,CA,BR; empty for all"`
+	Kinds     Kinds     `env:"SMS_NUMBER_TYPES" help:"costly numbers that are texted all the same: premium, shared_cost, personal, pager, company, voicemail, international"`
 }
 
 // Countries are ISO 3166 codes.

@@ -10,7 +10,7 @@ import (
 
 // Connections are the part of a service's environment that says how many connections its processes have.
 type Connections struct {
-	Most     int `env:"DATABASE_CONNECTIONS" envDefault:"0" help:"most connections of a pool; 0 is 4 and two for each processor, at most 16"`
+	Most     int `env:"DATABASE_CONNECTIONS" envDefault:"0" help:"most connections of a pool; 0 is 4 plus two for each processor, at most 16"`
 	Replicas int `env:"DATABASE_REPLICAS" envDefault:"2" help:"most processes of each service; the doctor checks that connections suffice"`
 }
 

@@ -13,9 +13,9 @@ import (
 // frozen, or lost its host, blocks no other for long. A wait for a row ends before the statement does, and a statement
 // is ended before the call or the pass of a loop that made it: Lock < Statement < those.
 type Timeouts struct {
-	Statement         time.Duration `env:"STATEMENT_TIMEOUT"           envDefault:"10s" help:"the database ends a statement after this long; not of migrations"`
-	Lock              time.Duration `env:"LOCK_TIMEOUT"                envDefault:"3s"  help:"the database ends a wait for a row; shorter than STATEMENT_TIMEOUT"`
-	IdleInTransaction time.Duration `env:"IDLE_IN_TRANSACTION_TIMEOUT" envDefault:"15s" help:"the database ends a session that is silent in a transaction"`
+	Statement         time.Duration `env:"STATEMENT_TIMEOUT"           envDefault:"10s" help:"longest statement, migrations excepted"`
+	Lock              time.Duration `env:"LOCK_TIMEOUT"                envDefault:"3s"  help:"longest wait for a row; shorter than STATEMENT_TIMEOUT"`
+	IdleInTransaction time.Duration `env:"IDLE_IN_TRANSACTION_TIMEOUT" envDefault:"15s" help:"longest silence in a transaction"`
 }
 
 // Validate refuses what the server would take for no limit: it counts milliseconds, and 0 is for ever.

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Page returns the rules as a list of docs/security-and-privacy.md: until when rows are kept, then the tables and what they hold.
+// Page returns the rules as a list of docs/security-and-privacy.md: until when rows are kept, then the tables
+// and what they hold.
 func Page(rules []Rule) string {
 	var ends []string
 	tables := map[string][]string{}
@@ -17,11 +18,15 @@ func Page(rules []Rule) string {
 		if !slices.Contains(ends, end) {
 			ends = append(ends, end)
 		}
-		tables[end] = append(tables[end], "`"+r.Table+"`: "+r.Holds)
+		table := "`" + r.Table + "`"
+		if r.Holds != "" {
+			table += " (" + r.Holds + ")"
+		}
+		tables[end] = append(tables[end], table)
 	}
 	var b strings.Builder
 	for _, end := range ends {
-		b.WriteString("- **" + end + "**: " + strings.Join(tables[end], "; ") + "\n")
+		b.WriteString("- **" + end + "**: " + strings.Join(tables[end], ", ") + "\n")
 	}
 	return b.String()
 }

@@ -24,7 +24,7 @@ const (
 // docs/security-and-privacy.md shows them.
 type Rule struct {
 	Table string
-	Holds string // what is in it
+	Holds string // what is in it, and what of it stays longer; empty where the table's name tells enough
 	Kept  string // until when; {for} stands for the time that Variable sets
 	// Variable sets For. Empty where no time is set.
 	Variable string

@@ -18,7 +18,7 @@ type Config struct {
 	LogLevel  slog.Level `env:"LOG_LEVEL"  envDefault:"info" help:"debug, info, warn or error"`
 	LogFormat LogFormat  `env:"LOG_FORMAT" envDefault:"json" help:"json or text"`
 	// Traces are recorded without an endpoint too, so that log lines carry a trace id; they are exported only with one.
-	OTLPEndpoint config.Origin `env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"OTLP gRPC collector that receives the traces"`
+	OTLPEndpoint config.Origin `env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"OTLP gRPC collector of traces"`
 }
 
 // LogFormat is the shape of a log line; the zero value is JSON.

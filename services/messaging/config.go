@@ -24,72 +24,72 @@ import (
 
 // Config is the environment of the messaging service.
 type Config struct {
-	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
+	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"messaging's Postgres database"`
 	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"as ONBOARDING_DATABASE_DIRECT_URL"`
 	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"as ONBOARDING_DATABASE_MIGRATE_URL"`
 	Timeouts    postgres.Timeouts
 	Connections postgres.Connections
-	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
+	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"messaging's gRPC address; on another machine name its host"`
 	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"metrics and health; not for the internet"`
 	// PublicBaseURL goes into the StatusCallback of every message.
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
-	AccountSID string `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
+	AccountSID string `env:"TWILIO_ACCOUNT_SID,required" help:"Twilio account that sends"`
 	// Its own key to call with, so that this process cannot sign what Twilio signs, and the gateway cannot send.
 	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"API key that calls Twilio, SK...; with its secret, or TWILIO_AUTH_TOKEN"`
 	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"its secret"`
-	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
+	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; calls Twilio if messaging has no API key; OLD,NEW during a change"`
 	// SenderKeyset opens the credentials of the senders that are stored over /v1. Without it, and without stored senders, there is this one.
-	SenderKeyset config.Secret `env:"SENDER_KEYSET" help:"Tink keyset that seals the credentials of stored senders; messaging keyset prints one; keep it next to the backups"`
+	SenderKeyset config.Secret `env:"SENDER_KEYSET" help:"Tink keyset that seals senders' credentials; messaging keyset prints one; keep it with the backups"`
 	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
-	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER"`
-	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164"`
-	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's: an emulator or a proxy"`
+	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"messaging service to send from; this or TWILIO_FROM_NUMBER"`
+	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"number to send from, E.164"`
+	APIURL     config.Origin `env:"TWILIO_API_URL" help:"origin of an emulator or proxy of Twilio"`
 	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
-	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"organisation of the configured sender"`
 
 	Numbers phone.Policy
 	// ExtraPrefixes are process-wide; see phone.Allow.
-	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers newer than this release's numbering plans, such as +1861,+1436"`
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"prefixes newer than this release's numbering plans, such as +1861,+1436"`
 	Caps          send.Caps
 
 	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us. Those
 	// of other organisations than OrgID name nobody.
-	Brand       string `env:"SMS_BRAND_NAME" help:"who texts for DEFAULT_ORG_ID; its confirmations and help texts begin with it"`
-	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help; named in the help texts of DEFAULT_ORG_ID"`
+	Brand       string `env:"SMS_BRAND_NAME" help:"name that begins confirmations and help texts of DEFAULT_ORG_ID"`
+	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help, in help texts of DEFAULT_ORG_ID"`
 
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
 	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
 	// ReconcileInterval also bounds how soon a message with a lost answer is sent again: it and the lease and the timeout together.
-	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled, and the least time between two listings"`
+	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled, and least time between listings"`
 
 	// SegmentsPerSecond is the rate at which Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster
 	// it queues. The outbound queue keeps to it; onboarding counts, and never waits.
-	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"rate of the whole sender: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
+	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"the sender's rate: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
 	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is read without a wake-up"`
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"keeps the audit log"`
-	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"keeps queued messages and their idempotency keys after their end"`
+	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"keeps ended queued messages and their idempotency keys"`
 
 	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which refuses a
 	// second one under its key, goes with the latter.
 	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"keeps the words of messages"`
-	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"keeps Twilio's reports, word for word"`
-	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"keeps ledgers of consent and records of messages, after the last entry; an opt-out for ever"`
+	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"keeps Twilio's reports"`
+	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"keeps consent ledgers and records of messages, after the last entry; opt-outs for ever"`
 
 	// OutreachInterval bounds outreach in addition to the sender's rate, which it keeps as well.
-	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"least time between two messages of an organisation's engagement"`
+	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"least time between an organisation's engagement messages"`
 
 	// PseudonymKey never changes: under another key the service cannot find the STOP of an erased person, so it refuses to text new people.
-	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes; never changes; without it nobody can be erased"`
+	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes erased people's pseudonyms, at least 32 bytes; never change it; without it nobody can be erased"`
 	// The key is not in the database, and the folder is not on its machine: the owner of the database can rewrite a ledger, but not what
 	// was signed.
-	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"Ed25519 private key that signs anchors of ledgers; with LEDGER_ANCHOR_DIR, or neither"`
-	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database for the anchors"`
+	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"Ed25519 private key that signs ledgers' anchors; with LEDGER_ANCHOR_DIR, or neither"`
+	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"folder for anchors, outside the database"`
 	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often changed ledgers are anchored"`
 
-	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"public keys of the callers: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`
-	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
+	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"callers' public keys: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`
+	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"shared secret of earlier releases; leave it out once every process has keys"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
 }

@@ -36,18 +36,21 @@ const (
 // retentionRules say how long each table's rows are kept. docs/security-and-privacy.md shows them, and a test knows a table without one. A
 // ledger comes before the messages that it names.
 func retentionRules(kept kept) []retention.Rule {
-	const person = "the person is erased"
+	const (
+		person = "the person is erased"
+		ledger = "{for} after the ledger's last line and the last message to the number; never while it is opted out"
+	)
 	return append([]retention.Rule{
 		{
-			Table: "sms_messages", Holds: "messages: the words",
-			Kept:     "{for} after it was begun or came, once nothing is to become of it; the words are taken out, the record stays",
+			Table: "sms_messages", Holds: "the words; the record stays",
+			Kept:     "{for} after it came or was due, once it is settled",
 			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "created_at", Of: "r.body <> ''", If: sqlSettled, Do: sqlTakeWords,
 			},
 		},
 		{
 			Table: "consents", Holds: "whether a number may be texted",
-			Kept:     "{for} after the last line of its ledger and the last message to the number; never while it is opted out",
+			Kept:     ledger,
 			Variable: "CONSENT_RETENTION", Setting: retention.Consent, For: kept.Consent, Over: &retention.Over{
 				At: "updated_at", Of: "r.state = 'opted_in' and not r.carrier_blocks",
 				If: `not exists (select from consent_events e where e.org_id = r.org_id and e.phone = r.phone and e.at >= @before)
@@ -56,10 +59,13 @@ func retentionRules(kept kept) []retention.Rule {
 				Do: sqlForgetLedgers,
 			},
 		},
-		{Table: "consent_events", Holds: "what a person said about consent, in their words, chained", Kept: "its `consents` row goes"},
 		{
-			Table: "sms_messages", Holds: "records of messages: to whom, when, status, idempotency key",
-			Kept:     "{for} after it was begun or came, once its words are gone and no ledger or preference names it",
+			Table: "consent_events", Holds: "the ledger, in people's words",
+			Kept: ledger, Variable: "CONSENT_RETENTION", Setting: retention.Consent, For: kept.Consent,
+		},
+		{
+			Table: "sms_messages", Holds: "the record: to whom, when, status, idempotency key",
+			Kept:     "{for} after it came, once its words are gone and no ledger or preference names it",
 			Variable: "CONSENT_RETENTION", Setting: retention.Consent, For: kept.Consent, Over: &retention.Over{
 				At: "created_at", Of: "r.body = ''", Do: sqlForgetMessages,
 				If: sqlSettled + ` and not exists (select from consent_events e where e.message_id = r.id)
@@ -67,34 +73,34 @@ func retentionRules(kept kept) []retention.Rule {
 			},
 		},
 		{
-			Table: "sms_receipts", Holds: "what Twilio reported, word for word", Kept: "{for} after it came",
+			Table: "sms_receipts", Holds: "Twilio's reports, word for word", Kept: "{for} after it came",
 			Variable: "RECEIPTS_RETENTION", Setting: retention.Receipts, For: kept.Receipts, Over: &retention.Over{
 				At: "received_at", Of: "r.org_id is not null", Still: true,
 			},
 		},
 		{
-			Table: "sms_receipts", Holds: "the same about no message of ours, or kept by a release before",
+			Table: "sms_receipts", Holds: "about no message of ours, or from an earlier release",
 			Kept: "{for} after it came", Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{
 				At: "received_at", Of: "r.org_id is null", Still: true,
 			},
 		},
-		{Table: "sms_looks", Holds: "what was looked up, and what an operator said, about a message in doubt", Kept: "its message goes"},
+		{Table: "sms_looks", Holds: "about messages in doubt", Kept: "its message goes"},
 		{
-			Table: "consent_replies", Holds: "our own replies about consent, with their words", Kept: "{for} after it was due, once it is settled",
+			Table: "consent_replies", Holds: "what we answered", Kept: "{for} after it came or was due, once it is settled",
 			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "created_at", If: "r.due_at is null and r.expires_at < @before",
 			},
 		},
-		{Table: "reminder_preferences", Holds: "who wants no reminders", Kept: person},
+		{Table: "reminder_preferences", Kept: person},
 		{
-			Table: "suppressions", Holds: "that an erased person had opted out, under a pseudonym",
+			Table: "suppressions", Holds: "opt-outs of erased people, under pseudonyms",
 			Kept: "the person texts START",
 		},
-		{Table: "erased_profiles", Holds: "which profiles are erased: ids", Kept: "never"},
-		{Table: "erased_ledgers", Holds: "what an erasure left of a ledger under a pseudonym, its lines encrypted", Kept: "never"},
-		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a deleted ledger: hashes", Kept: "never"},
-		{Table: "ledger_anchors", Holds: "which anchors are outside: hashes and counts", Kept: "never"},
-		{Table: "holds", Holds: "whom nothing is sent to for now, and which message of theirs may be an opt-out", Kept: person},
+		{Table: "erased_profiles", Holds: "ids", Kept: "never"},
+		{Table: "erased_ledgers", Holds: "under pseudonyms, lines encrypted", Kept: "never"},
+		{Table: "forgotten_ledgers", Holds: "hashes of deleted ledgers that are anchored", Kept: "never"},
+		{Table: "ledger_anchors", Holds: "hashes and counts", Kept: "never"},
+		{Table: "holds", Holds: "with the message that may be an opt-out", Kept: person},
 	}, append(rulesOfTheQueue(kept), rulesOfTheService(kept)...)...)
 }
 
@@ -102,28 +108,28 @@ func retentionRules(kept kept) []retention.Rule {
 func rulesOfTheQueue(kept kept) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
+			Table: "sms_outbound_jobs", Holds: "with words", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", Setting: retention.Outbound, For: kept.Outbound,
 		},
 		{
-			Table: "sms_counts", Holds: "how much was sent, by organisation or prefix: counts", Kept: "two days after its hour",
+			Table: "sms_counts", Holds: "by organisation or prefix", Kept: "two days after its hour",
 			For: 48 * time.Hour, Over: &retention.Over{At: "hour"},
 		},
 		{
-			Table: "sms_quarters", Holds: "how messages ended, by organisation and country: counts",
+			Table: "sms_quarters", Holds: "how messages ended, by organisation and country",
 			Kept: "35 days after its quarter", For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
 		},
 		{
-			Table: "sms_quarters_counted", Holds: "when a quarter of an hour was counted", Kept: "35 days after its quarter",
+			Table: "sms_quarters_counted", Kept: "35 days after its quarter",
 			For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
 		},
-		{Table: "senders", Holds: "what organisations send from, with sealed credentials", Kept: "never; a deleted one has no credentials"},
-		{Table: "sender_rates", Holds: "how far a sender has used up its rate", Kept: "never"},
+		{Table: "senders", Holds: "credentials are sealed, and deleted with the sender", Kept: "never"},
+		{Table: "sender_rates", Kept: "never"},
 		{
-			Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone",
-			Kept: "onboarding has it, within seconds; a week at the most",
+			Table: "event_outbox", Holds: "ids and the phone",
+			Kept: "onboarding has it, a week at most",
 		},
-		{Table: "event_types", Holds: "which events are written", Kept: "onboarding asks for the type no more"},
+		{Table: "event_types", Kept: "onboarding stops asking for the type"},
 	}
 }
 
@@ -131,22 +137,14 @@ func rulesOfTheQueue(kept kept) []retention.Rule {
 func rulesOfTheService(kept kept) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
+			Table: "audit", Holds: "who changed what, which operator read whom", Kept: "{for} after the call",
 			Variable: "AUDIT_RETENTION", Setting: retention.Audit, For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
-		{Table: "organisations", Holds: "which organisations may not send: a status", Kept: "never"},
-		{
-			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never",
-		},
-		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
-		{
-			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
-			Kept: "never; that of a start after a stop goes with the next one",
-		},
-		{
-			Table: "organisation_settings", Holds: "what an organisation has decided about sending and retention",
-			Kept: "the organisation goes",
-		},
-		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
+		{Table: "organisations", Holds: "status", Kept: "never"},
+		{Table: "histories", Holds: "the database's servers and timelines", Kept: "never"},
+		{Table: "beats", Holds: "what each process counted", Kept: "30 days after the process"},
+		{Table: "readbacks", Holds: "counts; a later one replaces that of a restart", Kept: "never"},
+		{Table: "organisation_settings", Kept: "the organisation goes"},
+		{Table: "goose_db_version", Holds: "migrations", Kept: "never"},
 	}
 }

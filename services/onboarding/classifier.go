@@ -11,10 +11,10 @@ import (
 
 // ClassifierConfig is the model that reads when a goal is meant where the rules cannot: all of it, or nothing and no text leaves.
 type ClassifierConfig struct {
-	URL    string        `env:"CLASSIFIER_URL" help:"a server of OpenAI's chat protocol that gets goals with times that the rules cannot read"`
+	URL    string        `env:"CLASSIFIER_URL" help:"server of OpenAI's chat protocol for goals with times that the rules cannot read"`
 	Model  string        `env:"CLASSIFIER_MODEL" help:"its model"`
 	APIKey config.Secret `env:"CLASSIFIER_API_KEY" help:"its key"`
-	Orgs   string        `env:"CLASSIFIER_ORGS" help:"the organisations that may use it, by id"`
+	Orgs   string        `env:"CLASSIFIER_ORGS" help:"ids of the organisations that may use it"`
 }
 
 // Validate reports a half configuration.

@@ -25,39 +25,39 @@ import (
 
 // Config is the environment of the onboarding service.
 type Config struct {
-	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where onboarding serves gRPC and is called: name its host on another machine"`
+	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"onboarding's gRPC address; on another machine name its host"`
 	OpsAddr       config.Addr   `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
-	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
-	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of onboarding's database"`
-	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, if ONBOARDING_DATABASE_URL leads to a pooler"`
-	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"Postgres URL of the owner, on the server itself, for migrate; without it the login that serves owns the tables"`
+	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"messaging's gRPC address; on another machine name its host"`
+	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"onboarding's Postgres database"`
+	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"the server itself, if ONBOARDING_DATABASE_URL leads to a pooler"`
+	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"the owner's, on the server itself, for migrate; else the login that serves owns the tables"`
 	Timeouts      postgres.Timeouts
 	Connections   postgres.Connections
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
-	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps reservations of deliveries instead of Postgres, such as rediss://user:password@host:port/0"`
-	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps reservations of deliveries, instead of Postgres: rediss://user:password@host:port/0"`
+	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"organisation of the configured sender"`
 
 	Numbers phone.Policy
 	// ActivationsPerDay keeps one who resets and activates in a loop from texting a person without end.
 	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"most sessions of a person begun within 24 hours"`
 
-	ActivationFlow string `env:"ACTIVATION_FLOW" help:"the published flow of an activation that names none; else the built-in conversation"`
+	ActivationFlow string `env:"ACTIVATION_FLOW" help:"published flow of an activation that names none, instead of the built-in one"`
 
 	// Alarms names the engine of the alarms. An alarm that another engine was given before a change rings all the same.
-	Alarms string `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash; postgres, which is onboarding's database; or qstash,postgres: the database while QStash does not"`
+	Alarms string `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash, postgres (onboarding's database), or qstash,postgres: the database while QStash does not"`
 
-	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
+	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"origin of QStash's API"`
 	QStashToken        config.Secret `env:"QSTASH_TOKEN" help:"publishes alarms, unless ALARMS is postgres; console.upstash.com, QStash, Request Builder"`
 	QStashRetries      int           `env:"QSTASH_RETRIES" envDefault:"5" help:"attempts that QStash makes after the first"`
-	QStashRetryDelay   string        `env:"QSTASH_RETRY_DELAY" envDefault:"10000 * pow(2, retried)" help:"QStash's expression for the pause before a retry, in milliseconds"`
-	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them, until it is lifted"`
+	QStashRetryDelay   string        `env:"QSTASH_RETRY_DELAY" envDefault:"10000 * pow(2, retried)" help:"QStash's expression for the pause, in milliseconds"`
+	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them"`
 
-	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
+	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often unpublished alarms are looked for without a wake-up"`
 	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm an unexecuted step gets another; doubles each time"`
-	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"most alarms of a step that bring nothing before its session is parked; outages of messaging do not count"`
+	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"alarms without effect after which a session is parked; outages of messaging do not count"`
 	// InboundSweepInterval bounds how long an opt-out can go unheard if an outage has lost its webhook. 0.1.0 called it
 	// INBOUND_AUDIT_INTERVAL. Remove the tag "was" in the release after this one.
-	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never; was INBOUND_AUDIT_INTERVAL"`
+	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never"`
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"keeps finished jobs, runs of flows, messages of engagement and deliveries of events"`
@@ -71,37 +71,37 @@ type Config struct {
 	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"keeps changes of engagement, and results of runs"`
 
 	// ExtraPrefixes are process-wide; see phone.Allow.
-	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers newer than this release's numbering plans, such as +1861,+1436"`
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"prefixes newer than this release's numbering plans, such as +1861,+1436"`
 	// QStashMaxDelay is the longest delay that QStash's plan allows: 7 days on the free one, a year on a paid one.
-	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days free, a year paid; later ones wait in the database"`
+	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days free, a year paid"`
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a running goal"`
 	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
 	Classifier     ClassifierConfig
 	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
-	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"keeps ended goals, with the person's words, and deleted devices"`
+	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"keeps ended goals and deleted devices"`
 
 	// OrganisationGrace is long enough to notice that the wrong organisation was ended.
-	OrganisationGrace time.Duration `env:"ORGANISATION_GRACE" envDefault:"720h" help:"how long after its end an organisation is erased; until then it can be resumed"`
+	OrganisationGrace time.Duration `env:"ORGANISATION_GRACE" envDefault:"720h" help:"how long an ended organisation can be resumed, before it is erased"`
 
 	// AuditRetention is more than a year, so that what is asked after a year can be answered.
 	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"keeps the audit log"`
 
-	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"keeps the log of events, three days at least for a subscription that has not had it; 0 until all have it"`
-	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"private networks, such as 10.0.0.0/8, that events may be posted to, also without TLS"`
+	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"keeps events, three days at least for a subscription that lacks them; 0 until all have them"`
+	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"private networks, such as 10.0.0.0/8, that events may go to, also without TLS"`
 
-	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations begin and the queue sends, by each person's clock, such as 08:00-21:00, unless the organisation decided; off is any hour"`
+	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations begin and the queue sends, by the person's clock, such as 08:00-21:00; off is any hour; an organisation's own wins"`
 
-	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
-	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
+	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"flow file instead of the built-in one"`
+	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"folder of copy files instead of the built-in one"`
 
-	GoalWordsFile string `env:"GOAL_WORDS_FILE" help:"a JSON file of the words that begin a goal, by locale"`
+	GoalWordsFile string `env:"GOAL_WORDS_FILE" help:"JSON file of words that begin a goal, by locale"`
 
-	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one"`
-	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files that replace texts of engagement and goals one by one"`
+	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"engagement file instead of the built-in one"`
+	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"folder of copy files that replace single texts of engagement and goals"`
 
-	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: an Ed25519 private key, PKCS #8"`
-	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"public keys of the callers: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
+	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls: Ed25519 private key, PKCS #8"`
+	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"callers' public keys: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"shared secret of earlier releases; leave it out once every process has keys"`
 	TLS               rpc.TLSFiles
 	Telemetry         telemetry.Config
 }
@@ -154,7 +154,7 @@ func (c *Config) Validate() error {
 	var problems []error
 	if uuid.Validate(c.DefaultOrgID) != nil {
 		problems = append(problems, &config.Problem{
-			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender",
+			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "organisation of the configured sender",
 		})
 	}
 	problems = append(problems, c.keys().CheckSigning(), c.keys().CheckPublic(), c.checkAlarms())

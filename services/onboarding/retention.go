@@ -37,49 +37,54 @@ const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.ses
 // organisation is the event until which the data of an organisation is kept.
 const organisation = "the organisation goes"
 
+// Events until which the rows of several tables are kept.
+const (
+	afterItsEnd = "{for} after its end"
+	written     = "{for} after it was written, or with its ticket"
+)
+
 // Rules say how long each table's rows are kept. docs/security-and-privacy.md shows them, and a test knows a table without one.
 func Rules(kept Kept) []retention.Rule {
 	const person = "the person is erased"
 	rules := []retention.Rule{
-		{Table: "profiles", Holds: "who a person is: phone, name, language, hold, preferences", Kept: person},
-		{Table: "profile_fields", Holds: "what flows and the host application know of a person", Kept: person},
-		{Table: "household_members", Holds: "who lives together", Kept: person},
-		{Table: "user_engagement_states", Holds: "where a person stands in engagement", Kept: person},
-		{Table: "conversation_sessions", Holds: "where a conversation stands, and how it ended; no words", Kept: person},
+		{Table: "profiles", Holds: "phone, name, language, hold, preferences", Kept: person},
+		{Table: "profile_fields", Holds: "what flows and the host application know", Kept: person},
+		{Table: "household_members", Kept: person},
+		{Table: "user_engagement_states", Kept: person},
+		{Table: "conversation_sessions", Holds: "state and outcome, no words", Kept: person},
 		{
-			Table: "session_transitions", Holds: "the timeline of a session: what happened when, by whom; no words",
-			Kept:     "{for} after the end of its session; one line stays, which says so",
+			Table: "session_transitions", Holds: "the timeline, without words; one line stays",
+			Kept:     "{for} after its session's end",
 			Variable: "TIMELINE_RETENTION", Setting: retention.Timeline, For: kept.Timeline, Over: &retention.Over{
 				From: "conversation_sessions", At: "ended_at", Of: "r.ended_at is not null and r.timeline_deleted_at is null", Do: sqlForgetTimeline,
 			},
 		},
 		{
-			Table: "step_alarms", Holds: "when a step was due",
-			Kept:     "{for} after it was set and due, once its session is past the step",
+			Table:    "step_alarms",
+			Kept:     "{for} after it was due, once its session is past the step",
 			Variable: "ALARMS_RETENTION", Setting: retention.Alarms, For: kept.Alarms, Over: &retention.Over{
 				At: "created_at", If: `r.due_at < @before and not exists (select from conversation_sessions s
                     where s.id = r.session_id and s.ended_at is null and (s.next_step_id = r.step_id or r.published_at is null))`,
 			},
 		},
 		{
-			Table: "alarm_jobs", Holds: "the alarms that the database rings: ids",
+			Table: "alarm_jobs", Holds: "alarms that the database rings",
 			Kept: "a day after its end",
 		},
 		{
-			Table: "dead_letters", Holds: "alarms that QStash gave up: ids and its last answer",
-			Kept:     "{for} after it came, once it was replayed or handled, or its session has ended",
+			Table: "dead_letters", Holds: "alarms that QStash gave up",
+			Kept:     "{for} after it came, once it is settled",
 			Variable: "ALARMS_RETENTION", For: kept.Alarms, Over: &retention.Over{
 				At: "created_at", If: `r.replayed_at < @before or r.handled_at < @before or r.session_id is null or exists (` + sqlSessionIsOver + `)`,
 			},
 		},
 		{
-			Table: "webhook_jobs", Holds: "what came in to be worked on, with what a person wrote",
-			Kept: "{for} after its end; while a held reply or a parked session names it, and one that waits for an operator " +
-				"until it is dismissed",
+			Table: "webhook_jobs", Holds: "what people wrote; longer while a held reply, a parked session or an operator needs it",
+			Kept:     afterItsEnd,
 			Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs,
 		},
 		{
-			Table: "held_replies", Holds: "which jobs hold what a person wrote during a burst",
+			Table: "held_replies", Holds: "ids of jobs",
 			Kept:     "{for} after it came, once its session has ended or gone on",
 			Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
 				At: "received_at", If: `exists (select from conversation_sessions s
@@ -87,22 +92,20 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{
-			Table: "delivery_reservations", Holds: "which deliveries of QStash are being worked on",
-			Kept: "it expires, within minutes",
+			Table: "delivery_reservations", Kept: "it is worked off, within minutes",
 		},
 		{
-			Table: "inbound_sweeps", Holds: "up to when a sender's messages were compared with Twilio's list",
-			Kept: organisation,
+			Table: "inbound_sweeps", Kept: organisation,
 		},
 	}
 	rules = append(rules, rulesOfTickets(kept)...)
 	rules = append(rules, rulesOfOrganisations()...)
 	rules = append(rules, []retention.Rule{
-		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
-		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
-		{Table: "settings_versions", Holds: "what an organisation had decided: the last 100 changes", Kept: organisation},
-		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
-		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
+		{Table: "saved_replies", Kept: organisation},
+		{Table: "organisation_settings", Kept: organisation},
+		{Table: "settings_versions", Holds: "the last 100", Kept: organisation},
+		{Table: "erasures", Holds: "who, when, at whose word; ids and a pseudonym", Kept: "never"},
+		{Table: "scheduling_pauses", Kept: "the pause ends"},
 	}...)
 	rules = append(rules, rulesOfFlows(kept)...)
 	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
@@ -110,7 +113,7 @@ func Rules(kept Kept) []retention.Rule {
 	rules = append(rules, events.Rules(kept.Events, kept.Jobs)...)
 	rules = append(rules,
 		retention.Rule{
-			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
+			Table: "audit", Holds: "who changed what, which operator read whom", Kept: "{for} after the call",
 			Variable: "AUDIT_RETENTION", Setting: retention.Audit, For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
 	)
@@ -120,12 +123,10 @@ func Rules(kept Kept) []retention.Rule {
 // rulesOfDatabases returns the rules of what is remembered of the database itself.
 func rulesOfDatabases() []retention.Rule {
 	return []retention.Rule{
-		{
-			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never",
-		},
-		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
-		{Table: "restores", Holds: "to which instants the databases were restored", Kept: "never"},
-		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
+		{Table: "histories", Holds: "the database's servers and timelines", Kept: "never"},
+		{Table: "beats", Holds: "what each process counted", Kept: "30 days after the process"},
+		{Table: "restores", Kept: "never"},
+		{Table: "goose_db_version", Holds: "migrations", Kept: "never"},
 	}
 }
 
@@ -133,28 +134,28 @@ func rulesOfDatabases() []retention.Rule {
 func rulesOfTickets(kept Kept) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "tickets", Holds: "words: the beginning of what the person wrote last, and why a colleague opened it",
-			Kept:     "{for} after they wrote; the words are taken out",
+			Table: "tickets", Holds: "the person's last words and an operator's reason; the row stays",
+			Kept:     written,
 			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "last_text_at", Of: "r.last_text <> '' or r.reason = 'operator' and r.detail <> ''", Do: sqlTakeTicketWords,
 			},
 		},
 		{
-			Table: "tickets", Holds: "who waited for a person of the organisation, why, and who answered",
+			Table: "tickets", Holds: "who waited, why, who answered",
 			Kept:     "{for} after it was closed",
 			Variable: "TIMELINE_RETENTION", Setting: retention.Timeline, For: kept.Timeline, Over: &retention.Over{
 				At: "closed_at", Of: "r.closed_at is not null",
 			},
 		},
 		{
-			Table: "ticket_answers", Holds: "what operators answered by hand",
-			Kept:     "{for} after it was written, once it is settled, or its ticket goes",
+			Table: "ticket_answers", Holds: "settled ones",
+			Kept:     written,
 			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{
 				At: "created_at", If: "r.status <> 'sending'",
 			},
 		},
 		{
-			Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "{for} after it was written, or its ticket goes",
+			Table: "ticket_notes", Kept: written,
 			Variable: "MESSAGES_RETENTION", Setting: retention.Messages, For: kept.Messages, Over: &retention.Over{At: "created_at"},
 		},
 	}
@@ -163,10 +164,10 @@ func rulesOfTickets(kept Kept) []retention.Rule {
 // rulesOfOrganisations returns the rules of organisations and their keys.
 func rulesOfOrganisations() []retention.Rule {
 	return []retention.Rule{
-		{Table: "organisations", Holds: "name, status, and who changed it when and why", Kept: "never"},
+		{Table: "organisations", Holds: "name, status, who changed it when and why", Kept: "never"},
 		{
-			Table: "api_keys", Holds: "API keys: a hash, who made and revoked them, their last use",
-			Kept: "30 days after it was revoked or has expired", For: apikeys.KeptFor, Over: &retention.Over{
+			Table: "api_keys", Holds: "hash, who made and revoked it, last use",
+			Kept: "30 days after it was revoked or expired", For: apikeys.KeptFor, Over: &retention.Over{
 				At: "over_at", Of: "r.over_at is not null",
 			},
 		},
@@ -176,26 +177,26 @@ func rulesOfOrganisations() []retention.Rule {
 // rulesOfFlows returns the rules of published flows and their runs.
 func rulesOfFlows(kept Kept) []retention.Rule {
 	return []retention.Rule{
-		{Table: "flow_versions", Holds: "published flows and their texts", Kept: organisation},
+		{Table: "flow_versions", Kept: organisation},
 		{
 			Table: "flow_counts",
-			Holds: "how many sessions came to a step of a flow, by day: numbers",
-			Kept:  "60 days, and while somebody stands there", For: flows.CountsFor, Over: &retention.Over{
+			Holds: "how many people came to a step",
+			Kept:  "60 days, or longer while somebody stands there", For: flows.CountsFor, Over: &retention.Over{
 				At: "began_at", Of: "r.standing = 0",
 			},
 		},
-		{Table: "flow_count_changes", Holds: "the same, as it changed", Kept: "it is added up, within a minute"},
-		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
-		{Table: "flow_drafts", Holds: "texts of a flow that are being changed, and by whom", Kept: organisation},
+		{Table: "flow_count_changes", Kept: "it is worked off, within minutes"},
+		{Table: "flow_publications", Holds: "when and by whom", Kept: organisation},
+		{Table: "flow_drafts", Holds: "texts and authors", Kept: organisation},
 		{
-			Table: "flow_run_people", Holds: "for whom a run starts a flow, or why not: ids",
-			Kept: "{for} after the end of the run", Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
+			Table: "flow_run_people", Holds: "ids, and why a flow did not start",
+			Kept: afterItsEnd, Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
 				At: "due_at", If: `exists (select from flow_runs f where f.id = r.run_id and f.finished_at < @before)`,
 			},
 		},
 		{
-			Table: "flow_runs", Holds: "runs of flows: the filter, and how they ended",
-			Kept:     "{for} after its end, once its people are deleted",
+			Table: "flow_runs", Holds: "filter and outcome",
+			Kept:     afterItsEnd,
 			Variable: "JOBS_RETENTION", Setting: retention.Jobs, For: kept.Jobs, Over: &retention.Over{
 				At: "finished_at", Of: "r.finished_at is not null", If: `not exists (select from flow_run_people p where p.run_id = r.id)`,
 			},

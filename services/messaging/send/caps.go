@@ -76,7 +76,7 @@ type Caps struct {
 	PhoneHour  Cap        `env:"SMS_CAP_PHONE_HOUR" envDefault:"30:90" help:"cap for a phone within any hour, messages:segments; more waits; 0 for none"`
 	PhoneDay   Cap        `env:"SMS_CAP_PHONE_DAY" envDefault:"100:300" help:"the same within any 24 hours"`
 	OrgHour    Cap        `env:"SMS_CAP_ORG_HOUR" help:"cap for an organisation in a clock hour, messages:segments"`
-	PrefixHour PrefixCaps `env:"SMS_CAP_PREFIX_HOUR" help:"caps in a clock hour for numbers that begin so, such as +44=100:300,+1=1000:3000; the longest counts"`
+	PrefixHour PrefixCaps `env:"SMS_CAP_PREFIX_HOUR" help:"caps in a clock hour by prefix, such as +44=100:300,+1=1000:3000; the longest counts"`
 }
 
 // Limits are the caps of one message.

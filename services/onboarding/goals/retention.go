@@ -65,18 +65,18 @@ func (s *Store) Forget(ctx context.Context, part retention.Part, limit int) (f F
 func Rules(kept time.Duration) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "devices", Holds: "where a person's goals run", Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
-			Kept: "{for} after it was deleted, once no goal names it",
+			Table: "devices", Holds: "deleted ones that no goal names", Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
+			Kept: "{for} after its end",
 		},
-		{Table: "device_nodes", Holds: "the processes that hold streams of devices", Kept: "an hour after the process was last heard of"},
+		{Table: "device_nodes", Holds: "processes", Kept: "an hour of silence"},
 		{
-			Table: "goals", Holds: "what is to happen, in the person's words", Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
-			Kept: "{for} after its end and its time; one that was brought back stays as long as the goal that says so",
+			Table: "goals", Holds: "in the person's words; counted from the planned time if that is later; one that was brought back stays with its successor",
+			Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept, Kept: "{for} after its end",
 		},
-		{Table: "goal_alarms", Holds: "when a goal was due", Kept: "its goal goes"},
-		{Table: "goal_transitions", Holds: "the timeline of a goal", Kept: "its goal goes"},
+		{Table: "goal_alarms", Kept: "its goal goes"},
+		{Table: "goal_transitions", Kept: "its goal goes"},
 		{
-			Table: "goal_readings", Holds: "what a model read of a text", Kept: "{for} after it was read",
+			Table: "goal_readings", Holds: "what a model read", Kept: "{for} after it was read",
 			Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept,
 		},
 	}

@@ -6,29 +6,28 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// criterion is one line of docs/acceptance.md.
-var criterion = regexp.MustCompile(`^((?:S\d-|R-|Item)\d\d) +\S`)
+// criterion is one line of docs/acceptance.md: an id such as S0-01, or several such as S0-02..04.
+var criterion = regexp.MustCompile(`^(S\d-|R-|Item)(\d\d)(?:\.\.(\d\d))? +\S`)
 
 // TestPage checks what can be checked of the criteria and of the map without a run of all tests, which CI does.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
-	for file, entry := range map[string]*regexp.Regexp{page: criterion, held: row} {
+	for file, of := range map[string]func(line string) []string{page: idsOfPage, held: idsOfMap} {
 		t.Run("HasEveryIDOnceAndInOrder/"+filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			source, err := os.ReadFile(filepath.Join(root, file))
 			require.NoError(t, err)
 			var ids []string
 			for line := range strings.Lines(string(source)) {
-				if cells := entry.FindStringSubmatch(strings.TrimSuffix(line, "\n")); cells != nil {
-					ids = append(ids, cells[1])
-				}
+				ids = append(ids, of(strings.TrimSuffix(line, "\n"))...)
 			}
 			require.Equal(t, criteria(), ids)
 		})
@@ -58,6 +57,31 @@ func TestPage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// idsOfPage returns the ids of a line of docs/acceptance.md.
+func idsOfPage(line string) (ids []string) {
+	cells := criterion.FindStringSubmatch(line)
+	if cells == nil {
+		return nil
+	}
+	first, _ := strconv.Atoi(cells[2])
+	last := first
+	if cells[3] != "" {
+		last, _ = strconv.Atoi(cells[3])
+	}
+	for number := first; number <= last; number++ {
+		ids = append(ids, fmt.Sprintf("%s%02d", cells[1], number))
+	}
+	return ids
+}
+
+// idsOfMap returns the id of a line of the map.
+func idsOfMap(line string) []string {
+	if cells := row.FindStringSubmatch(line); cells != nil {
+		return cells[1:2]
+	}
+	return nil
 }
 
 // criteria returns the ids that docs/acceptance.md and the map must hold: the acceptance criteria, the promises that were found broken, then the
