@@ -252,6 +252,9 @@ func (b *bundle) requireBlockerNamed() {
 
 // TestMoveIsGivenUp: the source goes on, and the next try copies what has changed since.
 func TestMoveIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	b.mayAct()
@@ -334,6 +337,9 @@ func (b *bundle) copied() (rows int64) {
 
 // TestCopyIsErased gives moves up at different points, and goes on with that where it was broken off.
 func TestCopyIsErased(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	b.mayAct()

@@ -44,11 +44,15 @@ func TestDeliveries(t *testing.T) {
 		t.Parallel()
 		w, host := setup(t), newSubscriber(t)
 		const people = 50
+		total := *many
+		if testing.Short() {
+			total = 2000
+		}
 		s, f, r := w.subscribes(host.URL+"/events"), w.feed(), w.runner(w.courier())
 		host.knows(s)
 		var dead atomic.Bool
 		host.status = func(req *http.Request) int { // under the lock of the subscriber
-			if host.tries%(*many/4) == 0 {
+			if host.tries%(total/4) == 0 {
 				dead.Store(true)
 			}
 			if dead.Load() {
@@ -58,9 +62,9 @@ func TestDeliveries(t *testing.T) {
 		}
 		w.exec(`insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
 			select gen_random_uuid(), $1, 'session.advanced', 'person ' || i % $3, $2, 'test:1', jsonb_build_object('n', i)
-			from generate_series(1, $4::int) i`, orgID, w.clock.Now(), people, *many)
+			from generate_series(1, $4::int) i`, orgID, w.clock.Now(), people, total)
 		restarts := 0
-		for host.all() < *many {
+		for host.all() < total {
 			w.moves(f)
 			w.drains(r)
 			if dead.Swap(false) {
@@ -72,10 +76,10 @@ func TestDeliveries(t *testing.T) {
 		require.GreaterOrEqual(t, restarts, 3)
 		require.Len(t, host.got, people)
 		for who, seqs := range host.got {
-			require.Len(t, seqs, *many/people, who)
+			require.Len(t, seqs, total/people, who)
 			require.IsIncreasing(t, seqs, who)
 		}
-		require.Equal(t, *many, w.count(`select count(*) from event_deliveries where status = 'completed'`))
+		require.Equal(t, total, w.count(`select count(*) from event_deliveries where status = 'completed'`))
 		require.Zero(t, w.subscription(s.ID).FailingSince)
 	})
 
