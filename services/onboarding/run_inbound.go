@@ -37,7 +37,7 @@ func (w *wiring) receiving(
 	})
 	w.runs = runs.New(runs.Config{
 		Store: w.store.Runs(), People: w.store.Runs(), Flows: w.store.Flows(), Conversations: c, Carrier: carrier,
-		Notify: func() { w.notifier.Notify() }, Waited: w.store.Waited, Rest: w.deps.Rest, Log: w.deps.Log, Now: w.deps.Now,
+		Notify: func() { w.notifier.Notify() }, Rest: w.deps.Rest, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	handlers, giveUp := w.runs.Handle(w.inbound.Handlers(), w.inbound.GiveUp)
 	w.inbound.Jobs = queue.NewRunner(queue.Config{

@@ -206,7 +206,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Log: logger, Now: now,
 	})
 	many := runs.New(runs.Config{
-		Store: p.runs(), People: p.Stores.Runs(), Flows: b.Store.Flows(), Conversations: service, Carrier: p.carrier, Notify: func() {}, Waited: p.Stores.Waited,
+		Store: p.runs(), People: p.Stores.Runs(), Flows: b.Store.Flows(), Conversations: service, Carrier: p.carrier, Notify: func() {},
 		Rest: b.leap, Log: logger, Now: now,
 	})
 	handlers, giveUp := many.Handle(comes.Handlers(), comes.GiveUp)

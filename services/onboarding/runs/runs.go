@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"paceline.internal/platform/phone"
@@ -215,8 +214,7 @@ type Config struct {
 	Flows         published
 	Conversations conversations
 	Carrier       carrier
-	Notify        func()     // that a job was stored
-	Waited        func() int // how many callers came while another waited for the database
+	Notify        func() // that a job was stored
 	Rest          process.Rest
 	Log           *slog.Logger
 	Now           func() time.Time
@@ -226,9 +224,7 @@ type Config struct {
 type Service struct {
 	Config
 
-	places    *places
-	waited    atomic.Int64 // Config.Waited at the last look
-	crowdedAt atomic.Int64 // when it last grew, in nanoseconds since 1970
+	places *places
 }
 
 // New returns a Service.

@@ -17,6 +17,7 @@ import (
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
+	"paceline.internal/services/onboarding/session"
 )
 
 func TestRun(t *testing.T) {
@@ -35,6 +36,23 @@ func TestRun(t *testing.T) {
 			require.Equal(t, 1, n)
 		}
 		require.Equal(t, 20, b.Count(`select count(*) from conversation_sessions where flow = 'news' and status = 'closed'`))
+	})
+
+	onboardingtest.Subtest(t, "BeginsPeopleApartWhileTextsOfConversationsAreDue", setup, func(t *testing.T, b *bundle) {
+		rests := 0
+		b.runs().Rest = func(context.Context, time.Duration, <-chan struct{}) bool { rests++; return true }
+		b.start(runs.Request{People: idsOf(b.persons(3))})
+		b.Work()
+		require.Zero(t, rests, "nobody else has a text that is due")
+		_, err := b.Current().Service.ExecuteStep(t.Context(), session.StepPayload{
+			SessionID: onboardingtest.NewID(), StepID: "onboarding_message_1",
+		}, "", conversation.EarlyRuns)
+		require.NoError(t, err)
+		all := b.persons(3)
+		b.start(runs.Request{People: idsOf(all)})
+		b.Work()
+		require.Equal(t, 2, rests)
+		require.Equal(t, []int{1, 1, 1}, b.texts(all))
 	})
 
 	onboardingtest.Subtest(t, "KeepsTheVersionThatWasCurrent", setup, func(t *testing.T, b *bundle) {

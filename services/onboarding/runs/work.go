@@ -39,8 +39,9 @@ const (
 	workFor = 12 * time.Second
 	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
 	// while the carrier is away no more are opened. mostWaiting bounds those that wait for quiet hours, a hold or a cap to end.
-	// inACrowd bounds the former while conversations are crowded: their texts have a time.
-	atOnce, inACrowd, inDoubt, mostWaiting = 8, 2, 64, 1000
+	atOnce, inDoubt, mostWaiting = 8, 64, 1000
+	// apart is the time between two of them while texts of conversations are due, which have a time.
+	apart = 20 * time.Millisecond
 	// mostTries bounds how often a person is tried, for almost half an hour in all.
 	mostTries = 10
 	// looked bounds the people who are read at a time.
@@ -200,9 +201,6 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	}
 	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
 	ready, segments, most := []string{}, []int{}, min(atOnce, room)
-	if s.crowded() {
-		most = min(inACrowd, room)
-	}
 	for _, c := range all {
 		reason := leaves(c, run.Consent != nil)
 		first, sends := openingOf(f, c.Person(f.Fields))
@@ -241,21 +239,15 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
 }
 
-// crowded reports whether texts of conversations are due, and callers had to wait for the database lately: also the run's own, so that it
-// slows down with what it does.
-func (s *Service) crowded() bool {
-	now, waited := s.Now().UnixNano(), int64(s.Waited())
-	if s.waited.Swap(waited) != waited {
-		s.crowdedAt.Store(now)
-	}
-	return now-s.crowdedAt.Load() < int64(250*time.Millisecond) && s.Conversations.Busy()
-}
-
 // open opens the sessions of people at the same time.
 func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 	results := make([]error, len(ready))
 	var each sync.WaitGroup
 	for i, id := range ready {
+		if i > 0 && s.Conversations.Busy() && !s.Rest(ctx, apart, nil) {
+			results[i] = ctx.Err()
+			continue
+		}
 		each.Go(func() {
 			defer func() {
 				if p := recover(); p != nil { // the queue sees only its own goroutine
