@@ -80,7 +80,7 @@ func TestMeasurements(t *testing.T) {
 	s.crowd(t, 200)
 	require.Len(t, s.pace(t, apart(), 6, time.Second, &crowdRun{}).late, 6*stepsOfBurst)
 	s.seed(t, works["Steps"], 20)
-	require.Positive(t, s.memory(t, 30, 20, time.Second)["together-peak-MB"])
+	require.Positive(t, s.memory(t, apart(), 30, 20, time.Second)["all-peak-MB"])
 	require.Positive(t, s.newPlain(t).round(t, plainClients).rate)
 }
 

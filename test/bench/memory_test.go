@@ -9,17 +9,20 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// BenchmarkMemory measures the resident memory of the three services, in MB, while many conversations wait in their burst and
-// steps of others are due at a constant rate. "ready" is the baseline: a service that has just started. The goal is 300 MB
-// together.
+// BenchmarkMemory measures the resident memory of the services, in MB, as three processes and as one, while many conversations wait in their
+// burst and steps of others are due at a constant rate. "ready" is the baseline: a process that has just started.
 func BenchmarkMemory(b *testing.B) {
 	s := newServer(b, false)
 	s.seed(b, works["Steps"], int(lasts.Seconds()*float64(*rate)))
-	for b.Loop() {
-		for unit, value := range s.memory(b, *waiting, *rate, *lasts) {
-			b.ReportMetric(value, unit)
-		}
-		b.ReportMetric(0, "ns/op") // a round is no operation
+	for name, w := range map[string]wiring{"Apart": apart(), "Together": {processes: []string{together}, alarms: "qstash"}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				for unit, value := range s.memory(b, w, *waiting, *rate, *lasts) {
+					b.ReportMetric(value, unit)
+				}
+				b.ReportMetric(0, "ns/op") // a round is no operation
+			}
+		})
 	}
 }
 
@@ -40,17 +43,17 @@ from conversation_sessions, now() at where id not in (` + sqlSeeded + `);`
 const memoryCallers = 256
 
 // memory returns figures by their units. It fails unless each due step was done exactly once.
-func (s *server) memory(tb testing.TB, waiting, rate int, lasts time.Duration) map[string]float64 {
+func (s *server) memory(tb testing.TB, w wiring, waiting, rate int, lasts time.Duration) map[string]float64 {
 	tb.Helper()
 	work, n := works["Steps"], int(lasts.Seconds()*float64(rate))
-	databases, drop := s.clone(tb, apart())
+	databases, drop := s.clone(tb, w)
 	defer drop()
 	s.exec(tb, databases[stack.Onboarding], fill(sqlWaiting, waiting, 0), "vacuum analyze")
-	p := s.open(tb, databases, memoryCallers, apart())
+	p := s.open(tb, databases, memoryCallers, w)
 	defer p.close()
 	s.stubs.asked.Store(0)
 	memory := map[string]float64{}
-	for _, service := range services() {
+	for _, service := range w.processes {
 		memory[service+"-ready-MB"] = memoryOf(tb, p.pids[service], "VmRSS")
 	}
 	all := work.requests(tb, s, p, databases, n)
@@ -65,10 +68,9 @@ func (s *server) memory(tb testing.TB, waiting, rate int, lasts time.Duration) m
 	call(tb, all, memoryCallers)
 	memory["steps/s"] = float64(n) / now().Sub(began).Seconds()
 	s.await(tb, work, databases, n)
-	for _, service := range services() {
-		peak := memoryOf(tb, p.pids[service], "VmHWM")
-		memory[service+"-peak-MB"] = peak
-		memory["together-peak-MB"] += peak
+	for _, service := range w.processes {
+		memory[service+"-peak-MB"] = memoryOf(tb, p.pids[service], "VmHWM")
+		memory["all-peak-MB"] += memory[service+"-peak-MB"]
 	}
 	return memory
 }
