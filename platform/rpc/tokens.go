@@ -191,8 +191,7 @@ func (t *Tokens) read(token string) (p Principal, expiry time.Time, err error) {
 	if err != nil {
 		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
-	// Replicas of the release before set no audience.
-	if len(c.Audience) > 0 && !slices.Contains(c.Audience, audience) {
+	if !slices.Contains(c.Audience, audience) {
 		return Principal{}, expiry, fmt.Errorf("%w: its aud is not %s", ErrInvalidToken, audience)
 	}
 	if err := CheckLife(token, c.RegisteredClaims, t.now(), longestLife); err != nil {

@@ -113,7 +113,8 @@ func TestVerify(t *testing.T) {
 	now := noon()
 	valid := func(change func(jwt.MapClaims)) jwt.MapClaims {
 		c := jwt.MapClaims{
-			"iss": "paceline", "sub": "op", "org_id": org, "role": "operator", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+			"iss": "paceline", "aud": "paceline.grpc", "sub": "op", "org_id": org, "role": "operator",
+			"iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
 		}
 		change(c)
 		return c
@@ -133,7 +134,7 @@ func TestVerify(t *testing.T) {
 		{name: "R_21_ALifeOfAWeek", claims: valid(func(c jwt.MapClaims) { c["exp"] = now.Add(7 * 24 * time.Hour).Unix() })},
 		{name: "R_21_ALongLifeThatIsNearlyOver", claims: valid(func(c jwt.MapClaims) { c["iat"] = now.Add(-7 * 24 * time.Hour).Unix() })},
 		{name: "R_21_ForAnotherAudience", claims: valid(func(c jwt.MapClaims) { c["aud"] = "api" })},
-		{name: "ForUs", want: true, claims: valid(func(c jwt.MapClaims) { c["aud"] = "paceline.grpc" })},
+		{name: "WithoutAudience", claims: valid(func(c jwt.MapClaims) { delete(c, "aud") })},
 		{name: "IssuedInTheFuture", claims: valid(func(c jwt.MapClaims) { c["iat"] = now.Add(time.Minute).Unix() })},
 		{name: "OfAnotherIssuer", claims: valid(func(c jwt.MapClaims) { c["iss"] = "qstash" })},
 		{name: "WithoutIssuer", claims: valid(func(c jwt.MapClaims) { delete(c, "iss") })},

@@ -51,7 +51,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "erasure", Look: about(lookAtErasure),
-			Mend: "openssl rand -hex 32, as PSEUDONYM_KEY of messaging; keep it for good, beside the backups; docs/security-and-privacy.md",
+			Mend: "openssl rand -hex 32, as PSEUDONYM_KEY of messaging; keep it for good, with the backups; docs/security-and-privacy.md",
 		},
 		process.Check{
 			Name: "consent kept", Look: about(lookAtConsentKept),
