@@ -15,7 +15,7 @@ import (
 )
 
 // TestMessagingOfTheReleaseBefore reads no preferences: to it, and so to us, such a message means the same as before. The other way round
-// is TestRemindersContract of messaging: a caller of the release before sees none of the new answers.
+// is TestContract of messaging: a caller of the release before sees none of the new answers.
 func TestMessagingOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 
