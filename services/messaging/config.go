@@ -69,7 +69,7 @@ type Config struct {
 	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"the sender's rate: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
 	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is read without a wake-up"`
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"keeps the audit log"`
-	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"keeps ended queued messages and their idempotency keys"`
+	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"keeps queued messages and their idempotency keys after their end"`
 
 	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which refuses a
 	// second one under its key, goes with the latter.
