@@ -30,8 +30,8 @@ func Rules(kept, jobs time.Duration) []retention.Rule {
 			Kept: "62 days after it was reported", For: ActionsKept, Over: &retention.Over{At: "created_at"},
 		},
 		{
-			Table: "engagement_outreach",
-			Holds: "with texts; a goodbye that can still be answered stays",
+			Table:    "engagement_outreach",
+			Holds:    "with texts; a goodbye that can still be answered stays",
 			Variable: "JOBS_RETENTION", Setting: retention.Jobs,
 			For: jobs, Kept: "{for} after its end",
 		},

@@ -11,8 +11,8 @@ func Rules(kept, jobs time.Duration) []retention.Rule {
 	return []retention.Rule{
 		{Table: "event_outbox", Holds: "ids", Kept: "it is worked off, within minutes"},
 		{
-			Table: "events",
-			Holds: "ids; three days at least for a subscription that has not had them",
+			Table:    "events",
+			Holds:    "ids; three days at least for a subscription that has not had them",
 			Variable: "EVENTS_RETENTION", Setting: retention.Events, For: kept,
 			Kept: "{for} after it was recorded",
 		},

@@ -70,8 +70,8 @@ func Rules(kept time.Duration) []retention.Rule {
 		},
 		{Table: "device_nodes", Holds: "processes", Kept: "an hour of silence"},
 		{
-			Table: "goals",
-			Holds: "in the person's words; counted from the planned time if that is later; one that was brought back stays with its successor",
+			Table:    "goals",
+			Holds:    "in the person's words; counted from the planned time if that is later; one that was brought back stays with its successor",
 			Variable: "GOALS_RETENTION", Setting: retention.Goals, For: kept, Kept: "{for} after its end",
 		},
 		{Table: "goal_alarms", Kept: "its goal goes"},
