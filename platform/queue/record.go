@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"paceline.internal/platform/process"
 )
 
 const (
@@ -119,4 +121,59 @@ func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
 		attrs = append(attrs, slog.Int64("again_in_ms", v.after.Milliseconds()))
 	}
 	r.cfg.Log.LogAttrs(ctx, level, "queue.job", attrs...)
+}
+
+// end hands a job over to be recorded.
+func (p *pass) end(e ending) {
+	p.mu.Lock()
+	p.ending = append(p.ending, e)
+	p.mu.Unlock()
+	Wake(p.some)
+}
+
+// maxRecord bounds the jobs that one statement records.
+const maxRecord = 1000
+
+// recordAll records in batches that grow with the load: each has the jobs that ended while the one before was recorded.
+func (p *pass) recordAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.some:
+			if p.r.cfg.Linger > 0 && p.ends() {
+				process.RestOnMachineClock(p.ctx, p.r.cfg.Linger, nil) // until the process is asked to stop
+			}
+		}
+		for {
+			p.mu.Lock()
+			n := min(len(p.ending), maxRecord)
+			batch := p.ending[:n:n]
+			if p.ending = p.ending[n:]; len(p.ending) == 0 {
+				p.ending = nil
+			}
+			p.mu.Unlock()
+			if n == 0 {
+				break
+			}
+			err := p.r.record(ctx, batch)
+			p.ended <- recordedBatch{jobs: n, subjects: withSubject(batch), err: err}
+		}
+	}
+}
+
+// ends reports whether a job has ended that is not recorded.
+func (p *pass) ends() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ending) > 0
+}
+
+func withSubject(batch []ending) bool {
+	for _, b := range batch {
+		if b.end.Job.Subject != "" {
+			return true
+		}
+	}
+	return false
 }
