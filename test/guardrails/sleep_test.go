@@ -52,6 +52,7 @@ var sanctioned = map[string]string{
 var bounding = map[string]string{
 	"(*" + onboarding + "/goals.Service).awaitBegin": "looks again at a goal that another process is to begin, within the five seconds of its alarm",
 	"(*" + onboarding + "/devices.Hub).serve":        "ends the stream of a device that is silent, or whose token expires",
+	"(*" + onboarding + "/runs.Service).open":        "begins people 20 ms apart while texts of others are due; who is still to be started is in the rows",
 	"(*" + onboarding + "/runs.Service).Work":        "waits for a turn at the sender's rate, at most three seconds; who is still to be started is in the rows",
 }
 
