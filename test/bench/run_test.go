@@ -70,7 +70,7 @@ values (gen_random_uuid(), '` + stack.OrgID + `', 'run:' || ` + runID + ` || ':1
 select pg_notify('webhook_jobs', '')`
 	sqlFar = `select not filtering, people::int, (select count(*)::int from conversation_sessions where flow = 'news')
 from flow_runs where id = ` + runID
-	sqlPauseRun  = `update flow_runs set status = 'paused', updated_at = now() where id = ` + runID
+	sqlPauseRun  = `update flow_runs set status = 'paused', updated_at = now() where status = 'running' and id = ` + runID
 	sqlLastBegun = `select coalesce(max(created_at), now()), count(*)::int from conversation_sessions where flow = 'news'`
 )
 
