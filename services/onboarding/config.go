@@ -57,7 +57,7 @@ type Config struct {
 	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"alarms without effect after which a session is parked; outages of messaging do not count"`
 	// InboundSweepInterval bounds how long an opt-out can go unheard if an outage has lost its webhook. 0.1.0 called it
 	// INBOUND_AUDIT_INTERVAL. Remove the tag "was" in the release after this one.
-	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never"`
+	InboundSweepInterval config.Interval `env:"INBOUND_SWEEP_INTERVAL" was:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never; was INBOUND_AUDIT_INTERVAL"`
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"keeps finished jobs, runs of flows, messages of engagement and deliveries of events"`

@@ -223,7 +223,7 @@ var (
 	row     = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| ([^|]+) \\| ([^|]+) \\|") // until 0.1.0
 	group   = regexp.MustCompile(`(?m)^## ((?:onboarding|messaging|gateway|paceline e2e)(?:, .+)?)\n\n((?:- .+\n)+)`)
 	renamed = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`.*; was ([A-Z0-9_]+)$")
-	entry   = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`(?: \\(secret\\))?(?: (\\*\\*required\\*\\*|`[^`]+`))?: ")
+	entry   = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`(?:\\\\\\*)?(?: (\\*\\*required\\*\\*|`[^`]+`))?: ")
 )
 
 // variables returns those of the page of a release.
