@@ -117,6 +117,9 @@ func tell(log *slog.Logger, to sms.Phone, body sms.Body, key config.Secret) {
 `
 
 func TestViolation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	dependOnTree(t)
 

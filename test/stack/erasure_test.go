@@ -102,6 +102,9 @@ func TestErasure(t *testing.T) {
 	})
 
 	t.Run("APersonWithoutAProfileIsEnrolledAndErased", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		b := setup(t)
 		b.queue(t, map[string]any{"to": unenrolled, "body": "your avocado is ready", "purpose": "transactional", "idempotency_key": "to " + unenrolled})
@@ -127,6 +130,9 @@ func TestErasure(t *testing.T) {
 	})
 
 	t.Run("InTheMiddleOfAConversationAndByShopify", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		b := setup(t)
 		b.restart(t, "SHOPIFY_WEBHOOK_SECRET", shopifySecret)

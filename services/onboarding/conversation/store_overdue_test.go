@@ -42,6 +42,9 @@ func TestOverdue(t *testing.T) {
 	}
 
 	t.Run("R_14_ThousandsWhoWaitAreNotReadForTheFewThatAreOverdue", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		pool := pgtest.New(t, schema.Migrations())
 		owner := pgtest.Owner(t, pool)
