@@ -1,7 +1,6 @@
 package cells_test
 
 import (
-	"flag"
 	"maps"
 	"slices"
 	"strings"
@@ -17,13 +16,7 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-func TestMain(m *testing.M) {
-	// Many tests wait for a deadline, so more of them run at once than there are cores.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	pgtest.Run(m)
-}
+func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const sqlColumns = `
 select c.relname::text, array_agg(a.attname::text), coalesce(array_agg(a.attname::text) filter (where a.attidentity <> ''), '{}')

@@ -40,7 +40,8 @@ const (
 	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
 	// while the carrier is away no more are opened. mostWaiting bounds those that wait for quiet hours, a hold or a cap to end.
 	atOnce, inDoubt, mostWaiting = 8, 64, 1000
-	// apart is the time between two of them while texts of conversations are due, which have a time.
+	// apart is the time between two of them while steps of conversations run in this process: their texts are due at a time, those of a run
+	// are not.
 	apart = 20 * time.Millisecond
 	// mostTries bounds how often a person is tried, for almost half an hour in all.
 	mostTries = 10
@@ -200,7 +201,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 		return 0, false, err
 	}
 	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
-	ready, segments, most := []string{}, []int{}, min(atOnce, room)
+	ready, segments := []string{}, []int{}
 	for _, c := range all {
 		reason := leaves(c, run.Consent != nil)
 		first, sends := openingOf(f, c.Person(f.Fields))
@@ -212,7 +213,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 			out[SendsNothing] = append(out[SendsNothing], c.ID)
 		case quiet:
 			delayed[until] = append(delayed[until], c.ID)
-		case len(ready) < most:
+		case len(ready) < min(atOnce, room):
 			ready, segments = append(ready, c.ID), append(segments, first.segments)
 		}
 	}
@@ -239,7 +240,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
 }
 
-// open opens the sessions of people at the same time.
+// open opens the sessions of people without waiting for each other, and some time apart while steps of conversations run.
 func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 	results := make([]error, len(ready))
 	var each sync.WaitGroup

@@ -65,7 +65,7 @@ func idsOfPage(line string) (ids []string) {
 	if cells == nil {
 		return nil
 	}
-	first, _ := strconv.Atoi(cells[2])
+	first, _ := strconv.Atoi(cells[2]) // the pattern has two digits
 	last := first
 	if cells[3] != "" {
 		last, _ = strconv.Atoi(cells[3])
