@@ -60,6 +60,7 @@ type Engine struct {
 	DB     postgres.DB
 	Intake *queue.Intake
 	Wake   chan<- struct{} // of one: wakes the runner of this process, which may have claimed already what is due soon
+	Runner *queue.Runner   // of this process; nil takes nothing over without a claim
 	Now    func() time.Time
 }
 
@@ -94,15 +95,36 @@ func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, e
 	if err != nil && !errors.Is(err, queue.ErrPayloadMismatch) { // a repeat of what was due at once has another time
 		return qstash.Receipt{}, fmt.Errorf("store an alarm: %w", err)
 	}
-	e.Stored(n.DueAt)
+	e.wakeFor(n.DueAt)
 	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
 }
 
-// Stored wakes the runner of this process when an alarm that it stored is due before the runner looks by itself.
-func (e *Engine) Stored(due time.Time) {
+// wakeFor wakes the runner of this process when an alarm that it stored is due before the runner looks by itself.
+func (e *Engine) wakeFor(due time.Time) {
 	if due.Sub(e.Now()) <= Ahead {
 		queue.Wake(e.Wake)
 	}
+}
+
+// Lease returns the lease under which its caller may store the job of an alarm, for this process to ring it without a claim; none for one
+// that is not due yet.
+func (e *Engine) Lease(n queue.New) queue.Lease {
+	if e.Runner == nil || n.DueAt.After(n.At) {
+		return queue.Lease{}
+	}
+	return e.Runner.Lease()
+}
+
+// Stored rings an alarm that was stored in a transaction of its caller, when it is due.
+func (e *Engine) Stored(n queue.New, lease queue.Lease) {
+	if lease.Token == "" {
+		e.wakeFor(n.DueAt)
+		return
+	}
+	e.Runner.HandOver(queue.Job{
+		ID: n.ID, OrgID: n.OrgID, EventType: n.EventType, Payload: n.Payload, MaxAttempts: n.MaxAttempts, CreatedAt: n.At, DueAt: n.DueAt,
+		LeaseToken: lease.Token,
+	})
 }
 
 // Delete cancels an alarm that has not rung. One that is ringing, or that another engine has, is left: it finds nothing to do.

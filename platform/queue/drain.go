@@ -65,6 +65,7 @@ func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err er
 	var helpers sync.WaitGroup
 	helpers.Go(func() { p.recordAll(aside) })
 	helpers.Go(func() { r.heartbeat(aside) })
+	r.enter()
 	p.work()
 	done()
 	helpers.Wait()
@@ -100,12 +101,14 @@ func (p *pass) work() {
 	again := time.NewTimer(p.r.cfg.Poll)
 	defer again.Stop()
 	for {
+		p.beginHanded()
 		p.claimMore()
-		if p.claims == 0 && p.room == p.r.cfg.Workers {
+		if p.claims == 0 && p.room == p.r.cfg.Workers && p.r.leave() {
 			return
 		}
 		again.Reset(p.untilAgain())
 		select {
+		case <-p.r.gave:
 		case c := <-p.claimed:
 			process.Progress(p.ctx)
 			p.begin(c)
@@ -242,8 +245,7 @@ func (p *pass) admitted(want int) int {
 	return n
 }
 
-// begin starts the handlers of what was claimed. When the caller has ended meanwhile, the jobs, which have not begun, are
-// released.
+// begin starts what was claimed.
 func (p *pass) begin(c claimedBatch) {
 	p.claims--
 	p.looked = time.Now() //nolint:forbidigo // with a timer of the machine
@@ -257,15 +259,18 @@ func (p *pass) begin(c claimedBatch) {
 	if p.expect(c); len(c.Jobs) == 0 {
 		p.vain = p.looked
 	}
-	p.ran += len(c.Jobs)
-	if p.ctx.Err() != nil {
-		for _, j := range c.Jobs {
+	p.beginAll(c.Jobs)
+}
+
+// beginAll starts claimed jobs, or releases them when the caller has ended.
+func (p *pass) beginAll(jobs []Job) {
+	p.ran += len(jobs)
+	for _, j := range jobs {
+		if p.ctx.Err() != nil {
 			p.release(j)
+		} else {
+			p.start(j)
 		}
-		return
-	}
-	for _, j := range c.Jobs {
-		p.start(j)
 	}
 }
 

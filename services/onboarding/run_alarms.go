@@ -125,6 +125,9 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
 		Metrics: counted, MaxLost: alarmMaxLost, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	if w.alarms.own != nil {
+		w.alarms.own.Runner = w.ringing
+	}
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
 	if !w.cfg.SchedulingDisabled { // else they ring once it is lifted
 		w.components = append(w.components, bounded(w.loops.Loop("alarms", w.ringing.Loop(w.deps.Rest).Run), stopLoops))

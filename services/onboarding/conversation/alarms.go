@@ -11,6 +11,7 @@ import (
 
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -55,12 +56,16 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 	}, err
 }
 
-// stored reports whether our database rings an alarm already, and wakes its loop.
+// stored reports whether our database rings an alarm already, and tells its loop.
 func (c *Service) stored(a session.Alarm) bool {
-	if a.Ring != nil {
-		c.Own.Stored(a.Ring.DueAt)
+	r := a.Ring
+	if r == nil {
+		return false
 	}
-	return a.Ring != nil
+	c.Own.Stored(queue.New{
+		ID: r.ID, OrgID: a.OrgID, EventType: r.Label, Payload: r.Payload, MaxAttempts: r.Attempts, At: c.Now(), DueAt: r.DueAt,
+	}, queue.Lease{Token: r.LeaseToken, Until: r.LeaseUntil})
+	return true
 }
 
 // Overdue is a session with a due step that was not executed although its alarm was published.

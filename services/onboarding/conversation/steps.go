@@ -280,7 +280,11 @@ func (c *Service) armed(ctx context.Context, view View, move *session.Move) erro
 		return err
 	}
 	n, err := alarms.NewJob(job, c.Now())
-	move.Alarm.Ring = &session.Ring{ID: n.ID, Key: n.Key, Label: n.EventType, Payload: n.Payload, Attempts: n.MaxAttempts, DueAt: n.DueAt}
+	lease := c.Own.Lease(n)
+	move.Alarm.Ring = &session.Ring{
+		ID: n.ID, Key: n.Key, Label: n.EventType, Payload: n.Payload, Attempts: n.MaxAttempts, DueAt: n.DueAt,
+		LeaseToken: lease.Token, LeaseUntil: lease.Until,
+	}
 	return err
 }
 

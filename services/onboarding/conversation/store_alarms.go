@@ -42,20 +42,23 @@ const sqlAlarmOfMove = `
         @ring::uuid[]) with ordinality
         as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, ring, n) on u.n = m.n and u.id is not null`
 
-// sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place.
+// sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place. One
+// with a lease is stored as claimed by this process.
 const sqlRingOfMove = `
-    insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, next_retry_at, created_at,
-        updated_at)
-    select u.id, m.org_id, u.key, u.label, '', u.payload, 'pending', u.attempts, u.due, m.at, m.at
+    insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, next_retry_at, lease_token,
+        lease_until, created_at, updated_at)
+    select u.id, m.org_id, u.key, u.label, '', u.payload, case when u.lease is null then 'pending' else 'processing' end, u.attempts,
+        case when u.lease is null then u.due end, u.lease, u.lease_until, m.at, m.at
     from moved m join unnest(@ring::uuid[], @ring_key::text[], @ring_label::text[], @ring_payload::jsonb[], @ring_attempts::int[],
-        @ring_due::timestamptz[]) with ordinality as u (id, key, label, payload, attempts, due, n) on u.n = m.n and u.id is not null
+        @ring_due::timestamptz[], @ring_lease::uuid[], @ring_lease_until::timestamptz[]) with ordinality
+        as u (id, key, label, payload, attempts, due, lease, lease_until, n) on u.n = m.n and u.id is not null
     on conflict (org_id, idempotency_key) do nothing`
 
 // alarmArgs adds the arguments of an alarm; without one all of them are null.
 func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	for _, name := range []string{
 		"alarm", "alarm_org", "alarm_profile", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
-		"ring", "ring_key", "ring_label", "ring_payload", "ring_attempts", "ring_due",
+		"ring", "ring_key", "ring_label", "ring_payload", "ring_attempts", "ring_due", "ring_lease", "ring_lease_until",
 	} {
 		args[name] = nil
 	}
@@ -69,6 +72,9 @@ func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	case r != nil:
 		args["ring"], args["ring_key"], args["ring_label"], args["ring_payload"] = r.ID, r.Key, r.Label, r.Payload
 		args["ring_attempts"], args["ring_due"] = r.Attempts, r.DueAt
+		if r.LeaseToken != "" {
+			args["ring_lease"], args["ring_lease_until"] = r.LeaseToken, r.LeaseUntil
+		}
 	case a.LeaseToken != "": // the process that moved the session publishes it; without a lease the relay does
 		args["lease"], args["lease_until"] = a.LeaseToken, at.Add(outbox.PublishLease)
 	}

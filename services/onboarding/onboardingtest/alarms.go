@@ -34,9 +34,7 @@ func (b *Bundle) Ring(engine string) {
 		QStash: b.publisher, Postgres: own,
 		Both: &alarms.Takeover{QStash: b.publisher, Own: own, Log: slog.New(slog.NewJSONHandler(b.Log, nil)), Now: b.Clock.Now},
 	}[engine]
-	if b.own = nil; engine == Postgres {
-		b.own = own
-	}
+	b.ringsOwn = engine == Postgres
 	b.Serve(b.Start(b.Healthy()))
 }
 

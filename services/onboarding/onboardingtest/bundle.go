@@ -60,7 +60,7 @@ type Bundle struct {
 	Clock     *clock.Settable
 	QStash    *emulator.Emulator
 	alarms    outbox.Publisher
-	own       *alarms.Engine // where it is the one engine
+	ringsOwn  bool // our database is the one engine
 	publisher *qstash.Publisher
 	Messaging *messagingtest.Service
 	Carrier   *messaging.Client
@@ -188,8 +188,12 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Goals: later, Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.Flow.UnknownSends(),
 		Log: logger, Now: now,
 	}
+	var own *alarms.Engine // of this process
+	if b.ringsOwn {
+		own = b.Own()
+	}
 	service := conversation.New(conversation.Config{
-		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Own: b.own, Flow: b.Flow, Catalog: catalog.Default(),
+		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Own: own, Flow: b.Flow, Catalog: catalog.Default(),
 		Flows: b.Store.Flows(), Host: b.Host,
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
@@ -218,11 +222,15 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Stores.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
 		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
 	})
+	rings := b.clockOf(service, later, logger)
+	if own != nil {
+		own.Runner = rings
+	}
 	failures, err := dedup.New(&dedup.Postgres{Pool: b.Pool}, dedup.Lock, logger, now)
 	require.NoError(b.T, err)
 	return &Running{
 		Ports: p, Goals: later, Service: service, Inbound: comes, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
-		Persons: persons, Runs: many, Alarms: b.clockOf(service, later, logger),
+		Persons: persons, Runs: many, Alarms: rings,
 		Server: onboarding.NewService(
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
 			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},

@@ -38,6 +38,8 @@ type Ring struct {
 	Payload        []byte // JSON
 	Attempts       int    // at most
 	DueAt          time.Time
+	LeaseToken     string // of the process that stores it, which rings it at once; empty where it is claimed when it is due
+	LeaseUntil     time.Time
 }
 
 // NewAlarm returns the alarm for a step of a session in the burst; its publisher sets the lease.

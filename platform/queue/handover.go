@@ -1,0 +1,62 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Lease is what a job is stored under, as processing, by a process that hands it to its own Runner. The zero Lease is none: the job is
+// stored as pending.
+type Lease struct {
+	Token string // a UUID
+	Until time.Time
+}
+
+// Lease returns a lease for a job without a subject that is due now, so that it begins without a claim. It returns none unless the runner is
+// at work with half of its workers free: what others have due comes in turn. The caller stores the job and calls HandOver after the
+// commit, at once: what is not handed over begins, anywhere, when the lease is over.
+func (r *Runner) Lease() Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.passing || len(r.running)+len(r.handed) >= r.cfg.Workers/2 {
+		return Lease{}
+	}
+	return Lease{Token: uuid.NewString(), Until: r.cfg.Now().Add(r.cfg.Lease)}
+}
+
+// HandOver has the runner do a job that is stored under its lease.
+func (r *Runner) HandOver(j Job) {
+	r.mu.Lock()
+	r.handed = append(r.handed, j)
+	passing := r.passing
+	r.mu.Unlock()
+	if Wake(r.gave); !passing {
+		Wake(r.cfg.Wake)
+	}
+}
+
+// enter begins a pass.
+func (r *Runner) enter() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passing = true
+}
+
+// leave ends a pass, unless a job was handed over.
+func (r *Runner) leave() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passing = len(r.handed) > 0
+	return !r.passing
+}
+
+// beginHanded starts what was handed over. It takes the place of jobs that a claim may still bring: by Runner.Lease there is one.
+func (p *pass) beginHanded() {
+	p.r.mu.Lock()
+	jobs := p.r.handed
+	p.r.handed = nil
+	p.r.mu.Unlock()
+	p.room -= len(jobs)
+	p.beginAll(jobs)
+}
