@@ -6,16 +6,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lease is what a job is stored under, as processing, by a process that hands it to its own Runner. The zero Lease is none: the job is
-// stored as pending.
+// Lease lets a process store a job as processing and hand it to its own Runner. The zero Lease is none: the job is stored as pending.
 type Lease struct {
 	Token string // a UUID
 	Until time.Time
 }
 
-// Lease returns a lease for a job without a subject that is due now, so that it begins without a claim. It returns none unless the runner is
-// at work with half of its workers free: what others have due comes in turn. The caller stores the job and calls HandOver after the
-// commit, at once: what is not handed over begins, anywhere, when the lease is over.
+// Lease returns a lease for a job without a subject that is due now, so that it begins without a claim; none unless the runner is at work
+// with half of its workers free: what others have due comes in turn. The caller stores the job and calls HandOver after the commit, at
+// once: what is not handed over begins, anywhere, when the lease is over.
 func (r *Runner) Lease() Lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()

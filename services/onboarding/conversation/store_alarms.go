@@ -42,8 +42,8 @@ const sqlAlarmOfMove = `
         @ring::uuid[]) with ordinality
         as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, ring, n) on u.n = m.n and u.id is not null`
 
-// sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place. One
-// with a lease is stored as claimed by this process.
+// sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place.
+// One with a lease is stored as claimed by this process.
 const sqlRingOfMove = `
     insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, next_retry_at, lease_token,
         lease_until, created_at, updated_at)
