@@ -100,11 +100,12 @@ func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Ti
 	return pgx.CollectRows(rows, pgx.RowToStructByName[A])
 }
 
-// An alarm that is published stays published, whichever process did it: so its lease need not match.
+// An alarm that is published stays published, whichever process did it: so its lease need not match. It is found by its id, not in the
+// index of what is unpublished, which comes and goes.
 const sqlPublished = `
 update {table} a set published_at = u.at, qstash_message_id = u.message, last_error = '', lease_token = null
-from unnest(@id::uuid[], @message::text[], @at::timestamptz[]) u (id, message, at) where a.id = u.id and a.id = any(@id::uuid[]) and
-    a.published_at is null`
+from unnest(@id::uuid[], @message::text[], @at::timestamptz[]) u (id, message, at) where a.id = u.id and a.id = any(@id::uuid[])
+    and coalesce(a.published_at, 'infinity') = 'infinity'`
 
 // Published records that QStash has the alarm.
 func (s *Store[A]) Published(ctx context.Context, a A, qstashMessageID string, at time.Time) error {

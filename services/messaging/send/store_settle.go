@@ -23,11 +23,13 @@ set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code
 where id = @id`
 
 // sqlSettle updates only rows that are as their attempts claimed them: any other change of a row changes its status, its SID or its
-// token.
+// token. Status and SID are compared as no index has them, see platform/queue: those that are being sent come and go all the time, and what
+// they leave behind in a small index costs more than the primary key.
 const sqlSettle = `
 update sms_messages m set ` + setFromU + `
 from unnest(` + arraysOfUpdate + `, @token::uuid[]) with ordinality as u (` + namesOfUpdate + `, token, n)
-where m.id = u.id and m.id = any(@id::uuid[]) and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token
+where m.id = u.id and m.id = any(@id::uuid[]) and m.status || '' = 'sending' and nullif(m.twilio_sid, '') is null
+	and m.attempt_token = u.token
 returning u.n`
 
 // What updateArgs gives, for many rows at once.

@@ -63,7 +63,7 @@ const sqlFollows = `noted as (
     order by m.n, e.n
 ), handled as (
     update dead_letters d set handled_at = m.at from moved m
-    where d.session_id = m.id and d.session_id = any(@id::uuid[]) and ` + LetterOpen + `
+    where d.session_id = m.id and d.session_id = any(@id::uuid[]) and coalesce(d.replayed_at, d.handled_at) is null
       and (m.next_step_id is distinct from d.step_id or m.status in ('stopped', 'closed'))
 ), kept as (
     insert into profile_fields (profile_id, org_id, name, value, private, updated_at)
