@@ -71,7 +71,7 @@ const (
 	// nobody is the place before the first person.
 	nobody = "00000000-0000-0000-0000-000000000000"
 	// asked bounds the people of whom a filter is asked at a time.
-	asked = 5_000
+	asked = 1_000
 )
 
 // ask asks a filter of people behind a place, of so many at most, and hands over those who meet it. It reports whether nobody is left.

@@ -34,6 +34,7 @@ func (s *Store) Filtered(ctx context.Context, r Run, to string, met []string, la
 	})
 }
 
+// What knows the ids compares the status as no index has it: a plan from when a run had nobody walks through all who wait otherwise.
 const (
 	sqlDue = `select profile_id::text from flow_run_people where run_id = @id and status = 'waiting' and due_at <= @now
 order by due_at, profile_id limit @limit`
@@ -43,17 +44,22 @@ order by due_at, profile_id limit @limit`
 	sqlOpening = `select session_id::text from flow_run_people where run_id = @id and status = 'opening' limit @limit`
 
 	sqlOpened = `update flow_run_people set status = 'started'
-where run_id = @id and status = 'opening' and session_id = any(@sessions::uuid[])`
+where run_id = @id and status || '' = 'opening' and session_id = any(@sessions::uuid[])`
 
 	sqlLeaveOut = `update flow_run_people set status = 'left_out', reason = @reason
-where run_id = @id and status = 'waiting' and profile_id = any(@people::uuid[])`
+where run_id = @id and status || '' = 'waiting' and profile_id = any(@people::uuid[])`
 
-	sqlDelay = `update flow_run_people set due_at = @until where run_id = @id and status = 'waiting' and profile_id = any(@people::uuid[])`
+	sqlDelay = `update flow_run_people set due_at = @until
+where run_id = @id and status || '' = 'waiting' and profile_id = any(@people::uuid[])`
 )
 
-// Due implements store.
+// Due implements store. In the order of their index: to sort all who wait for each batch takes longer the larger a run is.
 func (s *Store) Due(ctx context.Context, id string, limit int, now time.Time) ([]string, error) {
-	return s.texts(ctx, sqlDue, postgres.Args{"id": id, "limit": limit, "now": now})
+	found, err := postgres.AllInOrder(ctx, s.pool, sqlDue, postgres.Args{"id": id, "limit": limit, "now": now}, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read who is due in a run: %w", err)
+	}
+	return found, nil
 }
 
 // Opening implements store.
@@ -121,7 +127,7 @@ const sqlRetry = `
 update flow_run_people set tries = tries + 1, due_at = @at::timestamptz + @again::interval * (tries + 1),
     status = case when tries + 1 >= @most then 'left_out' else status end,
     reason = case when tries + 1 >= @most then '` + string(Failed) + `' else reason end
-where run_id = @id and status = 'waiting' and profile_id = any(@people::uuid[])`
+where run_id = @id and status || '' = 'waiting' and profile_id = any(@people::uuid[])`
 
 // Retry implements store.
 func (s *Store) Retry(ctx context.Context, id string, profileIDs []string, at time.Time) error {
@@ -229,7 +235,7 @@ func (s *Store) Finish(ctx context.Context, id string, at time.Time) (done bool,
 // the other. Its lock makes a pause wait for it: a run starts nobody once a pause or cancellation was answered.
 const sqlStart = `
 update flow_run_people p set status = 'opening', session_id = @session
-where p.run_id = @id and p.profile_id = @person and p.status = 'waiting'
+where p.run_id = @id and p.profile_id = @person and p.status || '' = 'waiting'
   and exists (select from flow_runs r where r.id = @id and r.status = 'running' for share)`
 
 // Starts implements store.

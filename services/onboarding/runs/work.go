@@ -40,8 +40,8 @@ const (
 	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
 	// while the carrier is away no more are opened. mostWaiting bounds those that wait for quiet hours, a hold or a cap to end.
 	atOnce, inDoubt, mostWaiting = 8, 64, 1000
-	// apart is the time between two of them while steps of conversations run in this process: their texts are due at a time, those of a run
-	// are not.
+	// apart is the time between two of them, and between two pages of a filter, while steps of conversations run in this process: their texts
+	// are due at a time, those of a run are not.
 	apart = 20 * time.Millisecond
 	// mostTries bounds how often a person is tried, for almost half an hour in all.
 	mostTries = 10
@@ -52,6 +52,9 @@ const (
 	longest     = time.Minute
 	// paced is the longest wait for a turn at the sender's rate that the job itself waits: the queue looks every few seconds only.
 	paced = 3 * time.Second
+	// gathered is the shortest wait for a turn: those that come meanwhile are taken together, for to look who is next costs as much as to
+	// start some.
+	gathered = 100 * time.Millisecond
 )
 
 var errTurn = errors.New("the run goes on")
@@ -135,8 +138,8 @@ func (s *Service) stop(ctx context.Context, run Run, cause, reason string) (time
 	return 0, err == nil, err
 }
 
-// fill puts the next people who meet the filter in the run.
-func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error) {
+// fill puts the next people who meet the filter in the run, with a rest while steps of conversations run.
+func (s *Service) fill(ctx context.Context, run Run) (wait time.Duration, done bool, err error) {
 	filter, err := s.filter(ctx, run.OrgID, run.Filter)
 	if errors.Is(err, ErrInvalid) { // a flow that declared its fields was published anew
 		return s.stop(ctx, run, "filter", err.Error())
@@ -157,7 +160,10 @@ func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error
 		return s.stop(ctx, run, "too_many", fmt.Sprintf(
 			"more than %d people meet the filter; cancel the run, and start one with a narrower filter", MaxPeople))
 	}
-	return 0, false, err
+	if s.Conversations.Busy() {
+		wait = apart
+	}
+	return wait, false, err
 }
 
 // room returns how many people may be started before it is known whether their openings were sent. Those that wait for something else are
@@ -236,6 +242,9 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	}
 	if err != nil {
 		return 0, false, err
+	}
+	if wait > 0 {
+		wait = max(wait, gathered)
 	}
 	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
 }
