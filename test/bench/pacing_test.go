@@ -81,7 +81,7 @@ type paced struct {
 	others        float64   // the part of the machine that other programs took
 }
 
-// pace runs bursts that begin spread over a time, during a run for many people where one is given. It fails unless each message was sent
+// pace runs bursts that begin spread over a time, with a run for many people where one is given. It fails unless each message was sent
 // once, in order.
 func (s *server) pace(tb testing.TB, w wiring, bursts int, over time.Duration, during *crowdRun) paced {
 	tb.Helper()
@@ -94,9 +94,6 @@ func (s *server) pace(tb testing.TB, w wiring, bursts int, over time.Duration, d
 	defer p.close()
 	s.stubs.asked.Store(0)
 	people := s.due(tb, onboarding, bursts+warmBursts)
-	if during != nil {
-		during.begin(tb, s, onboarding)
-	}
 	var result paced
 	for i, part := range [][]dueStep{people[:warmBursts], people[warmBursts:]} {
 		c := &alarmClock{
@@ -104,6 +101,9 @@ func (s *server) pace(tb testing.TB, w wiring, bursts int, over time.Duration, d
 			left: stepsOfBurst * len(part), done: make(chan struct{}),
 		}
 		s.stubs.clock = c
+		if during != nil && i == 1 {
+			during.begin(tb, s, onboarding)
+		}
 		s.measure(tb, p, &result, len(part), func() { s.ring(tb, c, w, onboarding, part, over*time.Duration(i)) })
 		s.stubs.clock = nil
 		result.late = c.late()
