@@ -92,7 +92,7 @@ func mutations() []mutation {
 			guard: "the job of our own engine is written with the move", in: "./services/onboarding/alarmclock",
 			run:  "TestAlarms/PaceTheBurst",
 			file: "services/onboarding/conversation/store_alarms.go",
-			old:  "attempts, due, n) on u.n = m.n and u.id is not null", without: "attempts, due, n) on u.n = m.n and u.id is not null and false",
+			old:  "lease_until, n) on u.n = m.n and u.id is not null", without: "lease_until, n) on u.n = m.n and u.id is not null and false",
 		},
 		{
 			guard: "an alarm that was not published is published", in: "./services/onboarding/conversation",
