@@ -60,7 +60,7 @@ type Engine struct {
 	DB     postgres.DB
 	Intake *queue.Intake
 	Wake   chan<- struct{} // of one: wakes the runner of this process, which may have claimed already what is due soon
-	Runner *queue.Runner   // of this process; nil takes nothing over without a claim
+	Runner *queue.Runner   // of this process; nil: each alarm is claimed
 	Now    func() time.Time
 }
 
@@ -106,8 +106,8 @@ func (e *Engine) wakeFor(due time.Time) {
 	}
 }
 
-// Lease returns the lease under which its caller may store the job of an alarm, for this process to ring it without a claim; none for one
-// that is not due yet.
+// Lease returns the lease under which the caller may store the job of an alarm, so that this process rings it without a claim. It returns
+// none for an alarm that is not due yet.
 func (e *Engine) Lease(n queue.New) queue.Lease {
 	if e.Runner == nil || n.DueAt.After(n.At) {
 		return queue.Lease{}
@@ -115,15 +115,15 @@ func (e *Engine) Lease(n queue.New) queue.Lease {
 	return e.Runner.Lease()
 }
 
-// Stored rings an alarm that was stored in a transaction of its caller, when it is due.
-func (e *Engine) Stored(n queue.New, lease queue.Lease) {
-	if lease.Token == "" {
+// Stored rings, when it is due, an alarm that the caller has stored, under a lease or without one.
+func (e *Engine) Stored(n queue.New, leaseToken string) {
+	if leaseToken == "" {
 		e.wakeFor(n.DueAt)
 		return
 	}
 	e.Runner.HandOver(queue.Job{
 		ID: n.ID, OrgID: n.OrgID, EventType: n.EventType, Payload: n.Payload, MaxAttempts: n.MaxAttempts, CreatedAt: n.At, DueAt: n.DueAt,
-		LeaseToken: lease.Token,
+		LeaseToken: leaseToken,
 	})
 }
 

@@ -100,8 +100,8 @@ func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Ti
 	return pgx.CollectRows(rows, pgx.RowToStructByName[A])
 }
 
-// An alarm that is published stays published, whichever process did it: so its lease need not match. It is found by its id, not in the
-// index of what is unpublished, which comes and goes.
+// An alarm that is published stays published, whichever process did it: so its lease need not match. Its id finds
+// it: coalesce keeps the planner from the index of unpublished alarms, which is full of dead entries.
 const sqlPublished = `
 update {table} a set published_at = u.at, qstash_message_id = u.message, last_error = '', lease_token = null
 from unnest(@id::uuid[], @message::text[], @at::timestamptz[]) u (id, message, at) where a.id = u.id and a.id = any(@id::uuid[])

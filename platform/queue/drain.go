@@ -65,7 +65,6 @@ func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err er
 	var helpers sync.WaitGroup
 	helpers.Go(func() { p.recordAll(aside) })
 	helpers.Go(func() { r.heartbeat(aside) })
-	r.enter()
 	p.work()
 	done()
 	helpers.Wait()

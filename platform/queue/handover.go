@@ -13,8 +13,8 @@ type Lease struct {
 }
 
 // Lease returns a lease for a job without a subject that is due now, so that it begins without a claim; none unless the runner is at work
-// with half of its workers free: what others have due comes in turn. The caller stores the job and calls HandOver after the commit, at
-// once: what is not handed over begins, anywhere, when the lease is over.
+// with half of its workers free, so that the jobs of others keep their turn. The caller stores the job, and calls HandOver right after the
+// commit. A job that is not handed over waits until its lease is over; then any process claims it.
 func (r *Runner) Lease() Lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,13 +35,6 @@ func (r *Runner) HandOver(j Job) {
 	}
 }
 
-// enter begins a pass.
-func (r *Runner) enter() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.passing = true
-}
-
 // leave ends a pass, unless a job was handed over.
 func (r *Runner) leave() bool {
 	r.mu.Lock()
@@ -50,11 +43,12 @@ func (r *Runner) leave() bool {
 	return !r.passing
 }
 
-// beginHanded starts what was handed over. It takes the place of jobs that a claim may still bring: by Runner.Lease there is one.
+// beginHanded starts what was handed over, and has the runner grant leases from now on. A claim that is under way may have taken all of the
+// room: then it is below zero for a time.
 func (p *pass) beginHanded() {
 	p.r.mu.Lock()
 	jobs := p.r.handed
-	p.r.handed = nil
+	p.r.handed, p.r.passing = nil, true
 	p.r.mu.Unlock()
 	p.room -= len(jobs)
 	p.beginAll(jobs)

@@ -76,7 +76,7 @@ type Runner struct {
 	running map[string]*begun // by id: what the heartbeat keeps
 	last    string            // the organisation that was served last, in this pass or one before
 	passing bool              // a pass is under way
-	handed  []Job             // by HandOver, for the pass; few, see Lease
+	handed  []Job             // what HandOver brought, for the pass; few, see Lease
 }
 
 // begun is a job that a handler is at.

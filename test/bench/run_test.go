@@ -86,7 +86,7 @@ func (r *crowdRun) begin(tb testing.TB, s *server, database string) {
 	r.watch.Go(func() error { return r.starts(tb.Context(), s.private.URL(database, "postgres"), began) })
 }
 
-// starts returns once everybody is found and the first is started.
+// starts waits until the run has found everybody and started the first person.
 func (r *crowdRun) starts(ctx context.Context, url string, began time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

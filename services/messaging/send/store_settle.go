@@ -23,8 +23,8 @@ set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code
 where id = @id`
 
 // sqlSettle updates only rows that are as their attempts claimed them: any other change of a row changes its status, its SID or its
-// token. Status and SID are compared as no index has them, see platform/queue: those that are being sent come and go all the time, and what
-// they leave behind in a small index costs more than the primary key.
+// token. Both comparisons are written so that no partial index serves them, as in platform/queue: messages that are being sent enter and
+// leave those indexes all the time, and the dead entries cost more than the primary key.
 const sqlSettle = `
 update sms_messages m set ` + setFromU + `
 from unnest(` + arraysOfUpdate + `, @token::uuid[]) with ordinality as u (` + namesOfUpdate + `, token, n)

@@ -64,7 +64,7 @@ func (c *Service) stored(a session.Alarm) bool {
 	}
 	c.Own.Stored(queue.New{
 		ID: r.ID, OrgID: a.OrgID, EventType: r.Label, Payload: r.Payload, MaxAttempts: r.Attempts, At: c.Now(), DueAt: r.DueAt,
-	}, queue.Lease{Token: r.LeaseToken, Until: r.LeaseUntil})
+	}, r.LeaseToken)
 	return true
 }
 

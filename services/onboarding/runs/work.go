@@ -52,8 +52,8 @@ const (
 	longest     = time.Minute
 	// paced is the longest wait for a turn at the sender's rate that the job itself waits: the queue looks every few seconds only.
 	paced = 3 * time.Second
-	// gathered is the shortest wait for a turn: those that come meanwhile are taken together, for to look who is next costs as much as to
-	// start some.
+	// gathered is the shortest wait for a turn. Turns that come meanwhile are taken together: to find out who is next costs as much as to
+	// start several people.
 	gathered = 100 * time.Millisecond
 )
 

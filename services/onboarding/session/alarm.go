@@ -38,7 +38,7 @@ type Ring struct {
 	Payload        []byte // JSON
 	Attempts       int    // at most
 	DueAt          time.Time
-	LeaseToken     string // of the process that stores it, which rings it at once; empty where it is claimed when it is due
+	LeaseToken     string // set if the process that stores the alarm rings it at once; empty: a claim takes it when it is due
 	LeaseUntil     time.Time
 }
 
