@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Args are the arguments of a statement by their names in it, as @name. Like pgx.NamedArgs, but where the names stand is read once for each
@@ -65,7 +66,7 @@ func place(ctx context.Context, conn *pgx.Conn, sql string) (placed, error) {
 func (a Args) Each() Args {
 	each := make(Args, len(a))
 	for name, value := range a {
-		each[name] = []any{value}
+		each[name] = pgtype.FlatArray[any]{value}
 	}
 	return each
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const (
@@ -62,7 +63,8 @@ func NewCombiner(db DB) *Combiner { return &Combiner{db: db} }
 func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true} }
 
 // Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
-// as in unnest(@id::uuid[], @at::timestamptz[]) with ordinality u (id, at, n).
+// as in unnest(@id::uuid[]) with ordinality u (id, n). What is only written is read by its place, (@at::timestamptz[])[u.n]: a wide row of
+// unnest is read again for each other row that it is joined with.
 type Statement struct {
 	SQL string
 	// Args are the caller's own values, which become the elements of the arrays.
@@ -86,8 +88,9 @@ type piece struct {
 
 // Do runs statements in one transaction, which may be shared with those of other callers, and returns once it is committed. The key orders
 // the pieces of a transaction, so that two transactions that meet the same rows meet them in the same order: pieces that lock the same
-// rows have the same key. An error of the server undoes all statements of the piece, and of no other. When ctx ends first the statements
-// may have happened all the same, and may still be read: after an error nothing of what they set is to be looked at.
+// rows have the same key. Of one key a transaction has one piece; the empty key is none. An error of the server undoes all statements of
+// the piece, and of no other. When ctx ends first the statements may have happened all the same, and may still be read: after an error
+// nothing of what they set is to be looked at.
 //
 // A context that is bounded to an organisation has its transaction for itself.
 func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) error {
@@ -186,12 +189,21 @@ func (c *Combiner) second() {
 func (c *Combiner) next() []*piece {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = slices.DeleteFunc(c.waiting, func(p *piece) bool { return p.ctx.Err() != nil }) // the caller has gone
-	n := min(len(c.waiting), maxCombined)
-	batch := slices.Clone(c.waiting[:n])
-	c.waiting = slices.Delete(c.waiting, 0, n)
+	batch := make([]*piece, 0, min(len(c.waiting), maxCombined))
+	keys := map[string]bool{"": false} // of no key are any number
+	c.waiting = slices.DeleteFunc(c.waiting, func(p *piece) bool {
+		if p.ctx.Err() != nil { // the caller has gone
+			return true
+		}
+		if len(batch) == maxCombined || keys[p.key] {
+			return false
+		}
+		keys[p.key] = p.key != ""
+		batch = append(batch, p)
+		return true
+	})
 	switch {
-	case n == 0:
+	case len(batch) == 0:
 		c.lanes--
 	case c.lanes == 1:
 		c.began = time.Now() //nolint:forbidigo // with a timer of the machine
@@ -273,7 +285,7 @@ func queue(batch *pgx.Batch, place int, pieces []*piece) {
 		for i, p := range pieces {
 			values[i] = p.statements[place].Args[name]
 		}
-		args[name] = values
+		args[name] = pgtype.FlatArray[any](values)
 	}
 	for _, p := range pieces {
 		if place == 0 {

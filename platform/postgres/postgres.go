@@ -79,7 +79,7 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	defer cancel()
 	pooled, err := throughPooler(probing, poolConfig.ConnConfig)
 	if err == nil && pooled {
-		poolConfig.AfterConnect = nil // what is set on a connection is another client's the next moment
+		poolConfig.AfterConnect = registerUUIDs // what is set in the server is another client's the next moment
 		if poolConfig.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
@@ -117,7 +117,7 @@ func (cfg *Config) pool(url string) (*pgxpool.Config, error) {
 	sql := cfg.Timeouts.set(poolConfig.ConnConfig.RuntimeParams) + sqlByIndex
 	poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, sql)
-		return err
+		return errors.Join(err, registerUUIDs(ctx, conn))
 	}
 	if cfg.TracerProvider != nil {
 		poolConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.TracerProvider))

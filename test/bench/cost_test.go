@@ -26,6 +26,12 @@ func BenchmarkCost(b *testing.B) {
 	s := newServer(b, false, "alter system set shared_preload_libraries = 'pg_stat_statements'")
 	s.exec(b, "postgres", "create extension pg_walinspect", "create extension pg_stat_statements")
 	s.counts = true
+	s.seed(b, works["Steps"], 500+warmBursts)
+	b.Run("Bursts", func(b *testing.B) {
+		for b.Loop() {
+			s.pace(b, wiring{processes: []string{together}, alarms: "postgres"}, 500, *over, nil).cost.report(b)
+		}
+	})
 	for name, work := range works {
 		b.Run(name, func(b *testing.B) {
 			all := numbers(b, *callers)
@@ -101,7 +107,10 @@ var allocated = regexp.MustCompile(`(?m)^go_memstats_mallocs_total ([0-9.e+]+)`)
 // allocations counts the objects that the services have allocated so far.
 func (p *place) allocations(tb testing.TB) (sum float64) {
 	tb.Helper()
-	for _, service := range services() {
+	for service := range p.pids {
+		if service == together {
+			service = "gateway"
+		}
 		_, said, err := p.do(tb.Context(), http.MethodGet, "http://"+p.environ[strings.ToUpper(service)+"_OPS_ADDR"]+"/metrics", "", nil)
 		require.NoError(tb, err)
 		found := allocated.FindStringSubmatch(said)

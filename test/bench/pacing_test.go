@@ -78,6 +78,7 @@ func BenchmarkPacing(b *testing.B) {
 type paced struct {
 	late          []float64 // milliseconds, of each message
 	cpu, services float64   // milliseconds of a processor for each message: of all, and without Postgres
+	cost          *cost     // nil unless it was counted
 	others        float64   // the part of the machine that other programs took
 }
 
@@ -140,11 +141,18 @@ func (s *server) measure(tb testing.TB, p *place, into *paced, bursts int, durin
 		return services, services + busy(tb, postmaster), busy(tb, strconv.Itoa(os.Getpid())), busyMachine(tb)
 	}
 	services, all, here, machine := look()
+	var since mark
+	if s.counts {
+		since = s.mark(tb, p)
+	}
 	began := now()
 	during()
 	took := now().Sub(began).Seconds()
 	servicesNow, allNow, hereNow, machineNow := look()
 	steps := float64(stepsOfBurst * bursts)
+	if s.counts {
+		into.cost = s.costSince(tb, p, p.databases, since, stepsOfBurst*bursts)
+	}
 	into.services, into.cpu = (servicesNow-services)*1000/steps, (allNow-all)*1000/steps
 	into.others = (machineNow - machine - (allNow - all) - (hereNow - here)) / (took * float64(processors(tb)))
 }

@@ -97,11 +97,12 @@ func (s *server) environ(tb testing.TB, databases map[string]string) map[string]
 
 // place is the three services, running.
 type place struct {
-	origin  string
-	environ map[string]string
-	pids    map[string]string // by service
-	client  *http.Client
-	close   func()
+	origin    string
+	environ   map[string]string
+	databases map[string]string // by service
+	pids      map[string]string // by service
+	client    *http.Client
+	close     func()
 }
 
 // services lists the processes in the order in which they start.
@@ -135,7 +136,7 @@ func (s *server) open(tb testing.TB, databases map[string]string, callers int, w
 	environ := s.environ(tb, databases)
 	environ["ALARMS"] = w.alarms
 	p := &place{
-		origin: environ["PUBLIC_BASE_URL"], environ: environ, pids: map[string]string{},
+		origin: environ["PUBLIC_BASE_URL"], environ: environ, databases: databases, pids: map[string]string{},
 		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}},
 	}
 	var children []*stack.Child

@@ -54,7 +54,8 @@ func mutations() []mutation {
 			guard: "the compare-and-set of a session", in: "./services/onboarding/conversation",
 			run:  "TestMove/FromAnotherStepChangesNothing",
 			file: "services/onboarding/conversation/store_moves.go",
-			old:  "and s.status = u.was and s.turn = u.turn and s.state_token = u.came\n      and s.next_step_id is not distinct from nullif(u.step, '')", without: "",
+			old: "and s.status = (@was::text[])[u.n] and s.turn = (@turn::int[])[u.n]\n      and s.state_token = (@from::text[])[u.n] " +
+				"and s.next_step_id is not distinct from nullif((@step::text[])[u.n], '')", without: "",
 		},
 		{
 			guard: "a step that is not due is stale", in: "./services/onboarding/conversation",
@@ -86,13 +87,13 @@ func mutations() []mutation {
 			guard: "the alarm is written with the move", in: "./services/onboarding/conversation",
 			run:  "TestMove/TakesEffectTogetherWithItsAlarmItsTimelineAndItsJob",
 			file: "services/onboarding/conversation/store_alarms.go",
-			old:  "ring, n) on u.n = m.n and u.id is not null", without: "ring, n) on u.n = m.n and u.id is not null and false",
+			old:  "from moved m where (@alarm::uuid[])[m.n] is not null", without: "from moved m where (@alarm::uuid[])[m.n] is not null and false",
 		},
 		{
 			guard: "the job of our own engine is written with the move", in: "./services/onboarding/alarmclock",
 			run:  "TestAlarms/PaceTheBurst",
 			file: "services/onboarding/conversation/store_alarms.go",
-			old:  "lease_until, n) on u.n = m.n and u.id is not null", without: "lease_until, n) on u.n = m.n and u.id is not null and false",
+			old:  "from moved m where (@ring::uuid[])[m.n] is not null", without: "from moved m where (@ring::uuid[])[m.n] is not null and false",
 		},
 		{
 			guard: "an alarm that was not published is published", in: "./services/onboarding/conversation",

@@ -55,14 +55,14 @@ var sqlKeepPlain = `
 with kept as (
 	insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
 		segments, correlation_id, attempts, consent_effect, sender_id, created_at, updated_at)
-	select id, org, profile, 'inbound', phone, receiver, body, hash, 'received', sid, segments, '', 0, effect, sender_id, received, at
-	from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @phone::text[], @to::text[], @body::text[], @hash::bytea[], @sid::text[],
-		@segments::int[], @effect::text[], @sender_id::uuid[], @received::timestamptz[], @at::timestamptz[])
-		as u (id, org, profile, phone, receiver, body, hash, sid, segments, effect, sender_id, received, at)
+	select u.id, (@org::uuid[])[n], (@profile::uuid[])[n], 'inbound', (@phone::text[])[n], (@to::text[])[n], (@body::text[])[n],
+		(@hash::bytea[])[n], 'received', (@sid::text[])[n], (@segments::int[])[n], '', 0, (@effect::text[])[n], (@sender_id::uuid[])[n],
+		(@received::timestamptz[])[n], (@at::timestamptz[])[n]
+	from unnest(@id::uuid[]) with ordinality as u (id, n)
 	on conflict (twilio_sid) do nothing
 	returning *
 )
-select u.n, ` + send.ColumnsOfClaimed + ` from kept m join unnest(@id::uuid[]) with ordinality u (id, n) on u.id = m.id`
+select array_position(@id::uuid[], m.id), ` + send.ColumnsOfClaimed + ` from kept m`
 
 // sqlLastWords finds the last words about consent that are recorded, and the hold by words that is in force. It runs under the lock on
 // the consent row.

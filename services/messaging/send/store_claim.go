@@ -23,82 +23,95 @@ var errClaimContended = fmt.Errorf("%w: consent kept changing during the claim",
 // A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at this
 // moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The row lock waits, and reads the opted-in
 // test again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
-var sqlPermitted = sqlAttempts + `
+const sqlPermitted = `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_in' and not (` + ledger.SQLHeld + `) and not (` + ledger.SQLRemindersOff + `) and not (` + ledger.SQLErased + `)
-		and not (` + sqlSuspended + `) and not (` + sqlCapped + `) and not ` + sqlStopped + ` and not ` + sqlUnclaimed + `
-	for share of c
-)`
-
-// sqlAttempts begins the claims of many attempts, each of them an u.
-//
-//nolint:unqueryvet // u holds the parameters of the statement, it is no table
-var sqlAttempts = `
-with permitted as (
-	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,
-		u.lease, u.sender_id, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
-	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[],
-		@body::text[], @hash::bytea[], @key::text[], @segments::int[], @correlation::text[], @policy::text[],
-		@token::uuid[], @at::timestamptz[], @lease::timestamptz[], @confirms::uuid[], @despite_hold::boolean[],
-		@hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
-		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
-		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[],
-		@prefix_segments::int[], @pseudonym::text[], @sender_id::uuid[], @process::uuid[], @beat::bigint[], @anew::boolean[])
-		with ordinality
-		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
-		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
-		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, sender_id, process, beat, anew, n)` + sqlWindows + `) u`
+		and not (` + sqlSuspended + `) and not ` + sqlStopped + ` and not ` + sqlUnclaimed + `
+		and not (`
 
 // sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
 // opt-out is the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP
 // that commits at this moment forbids it.
-var sqlPermittedConfirmation = sqlAttempts + `
+const sqlPermittedConfirmation = `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_out' and c.chain_length = (
 		select e.seq from consent_events e
 		where e.org_id = u.org and e.phone = u.recipient and e.message_id = u.confirms and e.source = 'inbound' and e.state = 'opted_out'
-			and e.confirmation = u.body
+			and e.confirmation = (@body::text[])[u.n]
 	) and exists (
 		select from consent_replies r
 		where r.message_id = u.confirms and r.kind = 'stop' and r.idempotency_key = u.key and r.expires_at > u.at
-	) and not ` + sqlStopped + ` and not ` + sqlUnclaimed + `
+	) and not ` + sqlStopped + ` and not ` + sqlUnclaimed
+
+// sqlAttempts are the attempts, with what the conditions ask of each; sqlAttemptsInTurn adds what those before it may send. The offset
+// keeps them columns: to the planner, an index costs more the more expressions it is asked with, and then one with fewer columns is taken.
+const (
+	sqlAttempts = `unnest(@id::uuid[]) with ordinality i (id, n) cross join lateral (
+		select i.n, (@org::uuid[])[i.n] as org, (@profile::uuid[])[i.n] as profile, (@to::text[])[i.n] as recipient,
+		(@key::text[])[i.n] as key, (@segments::int[])[i.n] as segments, (@at::timestamptz[])[i.n] as at, (@confirms::uuid[])[i.n] as confirms,
+		(@despite_hold::boolean[])[i.n] as despite_hold, (@hold_version::bigint[])[i.n] as hold_version,
+		(@reminds::boolean[])[i.n] as reminds, (@hour_since::timestamptz[])[i.n] as hour_since,
+		(@hour_messages::int[])[i.n] as hour_messages, (@hour_segments::int[])[i.n] as hour_segments,
+		(@day_since::timestamptz[])[i.n] as day_since, (@day_messages::int[])[i.n] as day_messages,
+		(@day_segments::int[])[i.n] as day_segments, (@hour::timestamptz[])[i.n] as hour, (@org_messages::int[])[i.n] as org_messages,
+		(@org_segments::int[])[i.n] as org_segments, (@prefix::text[])[i.n] as prefix, (@prefix_messages::int[])[i.n] as prefix_messages,
+		(@prefix_segments::int[])[i.n] as prefix_segments, (@pseudonym::text[])[i.n] as pseudonym, (@sender_id::uuid[])[i.n] as sender_id,
+		(@process::uuid[])[i.n] as process, (@beat::bigint[])[i.n] as beat, (@anew::boolean[])[i.n] as anew offset 0)`
+	sqlAttemptsInTurn = `(select a.*, ` + sqlBefore + ` from ` + sqlAttempts + ` a` + sqlWindows + `)` //nolint:unqueryvet // a is no table
+)
+
+// permitted begins a claim with the attempts, each of them an u, that a condition permits.
+func permitted(attempts, condition string) string {
+	return `
+with permitted as (
+	select u.n, u.org, u.key from ` + attempts + ` u` + condition + `
 	for share of c
 )`
+}
 
 // sqlInsert makes a new row, once for each key. It does not look for the key itself: Postgres keeps the plan of a statement until the table
 // is analyzed, and one that it has made for the empty table of a new database reads the whole table, ever longer, for each message.
-var sqlInsert = `, claimed as (
-	insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
-		segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, sender_id, created_at, updated_at)
-	select id, org, profile, 'outbound', sender, recipient, body, hash, key, 'sending', segments, correlation, policy, token, at, lease, 1,
-		sender_id, at, at
-	from permitted
-	on conflict (org_id, idempotency_key) do nothing
-	returning *
-)` + sqlCount + `
-select p.n, ` + ColumnsOfClaimed + ` from claimed m join permitted p on p.id = m.id`
+const sqlInsert = `
+insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
+	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, sender_id, created_at, updated_at)
+select (@id::uuid[])[n], (@org::uuid[])[n], (@profile::uuid[])[n], 'outbound', (@from::text[])[n], (@to::text[])[n], (@body::text[])[n],
+	(@hash::bytea[])[n], (@key::text[])[n], 'sending', (@segments::int[])[n], (@correlation::text[])[n], (@policy::text[])[n],
+	(@token::uuid[])[n], (@at::timestamptz[])[n], (@lease::timestamptz[])[n], 1, (@sender_id::uuid[])[n], (@at::timestamptz[])[n],
+	(@at::timestamptz[])[n]
+from permitted
+on conflict (org_id, idempotency_key) do nothing
+returning `
 
 // sqlRenew makes a new attempt on the row of this very send, if Twilio certainly did not process the last one: by the same sender, or by
 // another where that one sends no more. It locks no row that cannot
 // be taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
 var sqlRenew = `
 update sms_messages m
-set status = 'sending', from_number = p.sender, sender_id = p.sender_id, throttled_sender = null, body = p.body, error_code = null,
-	attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
-	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = p.at
+set status = 'sending', from_number = (@from::text[])[p.n], sender_id = (@sender_id::uuid[])[p.n], throttled_sender = null,
+	body = (@body::text[])[p.n], error_code = null, attempt_token = (@token::uuid[])[p.n], attempted_at = (@at::timestamptz[])[p.n],
+	lease_until = (@lease::timestamptz[])[p.n], attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0,
+	failing_since = null, failed_looks = 0, updated_at = (@at::timestamptz[])[p.n]
 from permitted p
-where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipient and m.body_hash = p.hash
-	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= p.at
+where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = (@to::text[])[p.n]
+	and m.body_hash = (@hash::bytea[])[p.n] and m.status = 'throttled' and m.twilio_sid is null
+	and m.lease_until <= (@at::timestamptz[])[p.n]
 returning p.n, ` + ColumnsOfClaimed
 
 // The statements of a claim: each send runs one, so they are put together once.
 var (
-	sqlClaim                  = sqlPermitted + sqlInsert
-	sqlClaimAgain             = sqlPermitted + sqlRenew
-	sqlClaimConfirmation      = sqlPermittedConfirmation + sqlInsert
-	sqlClaimConfirmationAgain = sqlPermittedConfirmation + sqlRenew
+	sqlClaim = permitted(sqlAttempts, sqlPermitted+sqlPhoneCapped+`)`) + sqlInsert + sqlPlaceOfMessage + `, ` + Columns
+	// Where an organisation or a prefix has a cap, what is claimed is counted.
+	sqlClaimCounted = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped+`)`) + `, claimed as (` + sqlInsert + `*
+)` + sqlCount + `
+select ` + sqlPlaceOfMessage + `, ` + Columns + ` from claimed`
+	sqlClaimAgain             = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped+`)`) + sqlRenew
+	sqlClaimConfirmation      = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlInsert + sqlPlaceOfMessage + `, ` + Columns
+	sqlClaimConfirmationAgain = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlRenew
 )
+
+// sqlPlaceOfMessage finds the attempt of a new row.
+const sqlPlaceOfMessage = `array_position(@id::uuid[], id)`
 
 // SQLByKey reads the message of an idempotency key.
 const SQLByKey = `select ` + Columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
@@ -125,6 +138,9 @@ left join consents c on c.org_id = u.org and c.phone = u.recipient`
 func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 	defer edge.Mark(&err)
 	args, sql, renewal := s.claimArgs(a), sqlClaim, sqlClaimAgain
+	if a.Limits.Shared() {
+		sql = sqlClaimCounted
+	}
 	switch {
 	case a.Confirms != uuid.Nil:
 		sql, renewal = sqlClaimConfirmation, sqlClaimConfirmationAgain

@@ -58,15 +58,14 @@ type versioned struct {
 const sqlMerge = `
 with merged as (
 	update sms_messages m set ` + setFromU + `
-	from unnest(` + arraysOfUpdate + `, @version::text[]) with ordinality
-		as u (` + namesOfUpdate + `, version, n)
-	where m.id = u.id and m.id = any(@id::uuid[]) and m.xmin::text = u.version
+	from unnest(@id::uuid[]) with ordinality as u (id, n)
+	where m.id = u.id and m.id = any(@id::uuid[]) and m.xmin::text = (@version::text[])[u.n]
 	returning u.n, m.id, m.org_id
 ), kept as (
 	insert into sms_receipts (message_id, org_id, twilio_sid, status, error_code, raw, received_at)
-	select m.id, m.org_id, r.sid, r.status, r.code, r.raw, r.at
-	from merged m join unnest(@reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
-		with ordinality r (sid, status, code, raw, at, n) on r.n = m.n
+	select m.id, m.org_id, (@reported_sid::text[])[m.n], (@reported::text[])[m.n], (@reported_code::int[])[m.n], (@raw::jsonb[])[m.n],
+		(@at::timestamptz[])[m.n]
+	from merged m
 	on conflict (twilio_sid, status, error_code) do nothing
 )
 select n from merged`

@@ -27,22 +27,18 @@ where id = @id`
 // leave those indexes all the time, and the dead entries cost more than the primary key.
 const sqlSettle = `
 update sms_messages m set ` + setFromU + `
-from unnest(` + arraysOfUpdate + `, @token::uuid[]) with ordinality as u (` + namesOfUpdate + `, token, n)
+from unnest(@id::uuid[]) with ordinality as u (id, n)
 where m.id = u.id and m.id = any(@id::uuid[]) and m.status || '' = 'sending' and nullif(m.twilio_sid, '') is null
-	and m.attempt_token = u.token
+	and m.attempt_token = (@token::uuid[])[u.n]
 returning u.n`
 
-// What updateArgs gives, for many rows at once.
-const (
-	setFromU = `from_number = u.sender, status = u.status, twilio_sid = u.sid, error_code = u.code, segments = u.segments,
-	lease_until = u.lease, absent_since = u.absent, next_look_at = u.look, looks = u.looks, failing_since = u.failing,
-	failed_looks = u.failed, accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated,
-	throttled_sender = case when u.status = 'throttled' then m.sender_id end`
-	arraysOfUpdate = `@id::uuid[], @from::text[], @status::text[], @sid::text[], @code::int[], @segments::int[], @lease::timestamptz[],
-	@absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[], @accepted::timestamptz[],
-	@asked::timestamptz[], @updated::timestamptz[]`
-	namesOfUpdate = `id, sender, status, sid, code, segments, lease, absent, look, looks, failing, failed, accepted, asked, updated`
-)
+// setFromU sets what updateArgs gives, for many rows at once.
+const setFromU = `from_number = (@from::text[])[u.n], status = (@status::text[])[u.n], twilio_sid = (@sid::text[])[u.n],
+	error_code = (@code::int[])[u.n], segments = (@segments::int[])[u.n], lease_until = (@lease::timestamptz[])[u.n],
+	absent_since = (@absent::timestamptz[])[u.n], next_look_at = (@look::timestamptz[])[u.n], looks = (@looks::int[])[u.n],
+	failing_since = (@failing::timestamptz[])[u.n], failed_looks = (@failed::int[])[u.n], accepted_at = (@accepted::timestamptz[])[u.n],
+	asked_at = (@asked::timestamptz[])[u.n], updated_at = (@updated::timestamptz[])[u.n],
+	throttled_sender = case when (@status::text[])[u.n] = 'throttled' then m.sender_id end`
 
 // Settle applies Message.Settle to the stored row and returns the row after it. A row that still is as it was claimed is settled by one
 // guarded statement; any other is locked and read first. When Twilio says that the recipient has opted out, that is recorded too, even if

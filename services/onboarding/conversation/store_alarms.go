@@ -35,29 +35,27 @@ func stepAlarms(pool postgres.DB) *outbox.Store[session.Alarm] {
 const sqlAlarmOfMove = `
     insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_token,
         lease_until, created_at, published_at, qstash_message_id)
-    select u.id, u.org, m.id, u.profile, u.step, u.token, u.generation, u.cause, u.due, u.lease, u.lease_until, m.at,
-        case when u.ring is not null then m.at end, u.ring::text
-    from moved m join unnest(@alarm::uuid[], @alarm_org::uuid[], @alarm_profile::uuid[], @alarm_step::text[], @alarm_token::text[],
-        @generation::int[], @alarm_cause::text[], @due::timestamptz[], @lease::uuid[], @lease_until::timestamptz[],
-        @ring::uuid[]) with ordinality
-        as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, ring, n) on u.n = m.n and u.id is not null`
+    select (@alarm::uuid[])[m.n], m.org_id, m.id, m.profile_id, (@alarm_step::text[])[m.n], (@alarm_token::text[])[m.n],
+        (@generation::int[])[m.n], (@alarm_cause::text[])[m.n], (@due::timestamptz[])[m.n], (@lease::uuid[])[m.n],
+        (@lease_until::timestamptz[])[m.n], m.at, case when (@ring::uuid[])[m.n] is not null then m.at end, (@ring::uuid[])[m.n]::text
+    from moved m where (@alarm::uuid[])[m.n] is not null`
 
 // sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place.
 // One with a lease is stored as claimed by this process.
 const sqlRingOfMove = `
     insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, next_retry_at, lease_token,
         lease_until, created_at, updated_at)
-    select u.id, m.org_id, u.key, u.label, '', u.payload, case when u.lease is null then 'pending' else 'processing' end, u.attempts,
-        case when u.lease is null then u.due end, u.lease, u.lease_until, m.at, m.at
-    from moved m join unnest(@ring::uuid[], @ring_key::text[], @ring_label::text[], @ring_payload::jsonb[], @ring_attempts::int[],
-        @ring_due::timestamptz[], @ring_lease::uuid[], @ring_lease_until::timestamptz[]) with ordinality
-        as u (id, key, label, payload, attempts, due, lease, lease_until, n) on u.n = m.n and u.id is not null
+    select (@ring::uuid[])[m.n], m.org_id, (@ring_key::text[])[m.n], (@ring_label::text[])[m.n], '', (@ring_payload::jsonb[])[m.n],
+        case when (@ring_lease::uuid[])[m.n] is null then 'pending' else 'processing' end, (@ring_attempts::int[])[m.n],
+        case when (@ring_lease::uuid[])[m.n] is null then (@ring_due::timestamptz[])[m.n] end, (@ring_lease::uuid[])[m.n],
+        (@ring_lease_until::timestamptz[])[m.n], m.at, m.at
+    from moved m where (@ring::uuid[])[m.n] is not null
     on conflict (org_id, idempotency_key) do nothing`
 
 // alarmArgs adds the arguments of an alarm; without one all of them are null.
 func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	for _, name := range []string{
-		"alarm", "alarm_org", "alarm_profile", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
+		"alarm", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
 		"ring", "ring_key", "ring_label", "ring_payload", "ring_attempts", "ring_due", "ring_lease", "ring_lease_until",
 	} {
 		args[name] = nil
@@ -65,7 +63,7 @@ func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	if a == nil {
 		return
 	}
-	args["alarm"], args["alarm_org"], args["alarm_profile"], args["alarm_step"] = a.ID, a.OrgID, a.ProfileID, string(a.StepID)
+	args["alarm"], args["alarm_step"] = a.ID, string(a.StepID)
 	args["alarm_token"], args["generation"], args["alarm_cause"] = string(a.ExpectedStateToken), a.Generation, string(a.Cause)
 	args["due"], args["lease_until"] = a.DueAt, at
 	switch r := a.Ring; {

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,14 +16,17 @@ import (
 )
 
 // sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
-const sqlMove = `
+func sqlMove(rare bool) string {
+	return `
 with moved as (` + sqlMoved + `
     ` + sqlMovedRows + `
-), ` + sqlFollows + `
+), ` + sqlFollows(rare) + `
 select n from moved`
+}
 
 // sqlMoveByJob is sqlMove for jobs with held leases, and completes them with it. It tells for each such job whether its session moved.
-const sqlMoveByJob = `
+func sqlMoveByJob(rare bool) string {
+	return `
 with owned as materialized (
     select c.n, j.id from unnest(@cause::uuid[], @cause_lease::uuid[]) with ordinality c (job, lease, n)
     join webhook_jobs j on j.id = c.job and j.lease_token = c.lease where j.id = any(@cause::uuid[]) for update of j
@@ -31,54 +35,76 @@ with owned as materialized (
     ` + sqlMovedRows + `
 ), completed as (
     update webhook_jobs j set ` + queue.SetCompleted + `
-    from (select o.id, m.at from moved m join owned o on o.n = m.n) done
+    from (select (@cause::uuid[])[m.n] as id, m.at from moved m) done
     where j.id = done.id and j.id = any(@cause::uuid[])
-), ` + sqlFollows + `
+), ` + sqlFollows(rare) + `
 select o.n, m.n is not null from owned o left join moved m on m.n = o.n`
+}
+
+// The statements of a move: each step runs one, so they are put together once.
+var (
+	sqlMoves      = map[bool]string{false: sqlMove(false), true: sqlMove(true)}
+	sqlMovesByJob = map[bool]string{false: sqlMoveByJob(false), true: sqlMoveByJob(true)}
+)
 
 const sqlMoved = `
     update conversation_sessions s
-    set state_token = u.becomes, next_step_id = nullif(u.next, ''), mode = u.mode, status = u.status, status_reason = u.reason,
-        paused_at = case when u.paused then coalesce(s.paused_at, u.at) end, turn = s.turn + 1, detours = s.detours + u.detour,
-        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at,
-        step_due_at = coalesce(u.due, s.step_due_at), flow_state = coalesce(u.position, s.flow_state)
-    from unnest(@id::uuid[], @was::text[], @turn::int[], @from::text[], @step::text[], @to::text[], @next::text[], @mode::text[],
-        @status::text[], @reason::text[], @paused::boolean[], @detour::int[], @parked::boolean[], @job::text[], @at::timestamptz[],
-        @due::timestamptz[], @entries::jsonb[], @position::jsonb[], @learnt::jsonb[]) with ordinality
-        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries,
-            position, learnt, n)
-    where s.id = u.id and s.id = any(@id::uuid[]) and s.status = u.was and s.turn = u.turn and s.state_token = u.came
-      and s.next_step_id is not distinct from nullif(u.step, '')`
+    set state_token = (@to::text[])[u.n], next_step_id = nullif((@next::text[])[u.n], ''), mode = (@mode::text[])[u.n],
+        status = (@status::text[])[u.n], status_reason = (@reason::text[])[u.n],
+        paused_at = case when (@paused::boolean[])[u.n] then coalesce(s.paused_at, (@at::timestamptz[])[u.n]) end, turn = s.turn + 1,
+        detours = s.detours + (@detour::int[])[u.n],
+        parked_job_id = case when (@parked::boolean[])[u.n] then nullif((@job::text[])[u.n], '')::uuid end,
+        updated_at = (@at::timestamptz[])[u.n], step_due_at = coalesce((@due::timestamptz[])[u.n], s.step_due_at),
+        flow_state = coalesce((@position::jsonb[])[u.n], s.flow_state)
+    from unnest(@id::uuid[]) with ordinality as u (id, n)
+    where s.id = u.id and s.id = any(@id::uuid[]) and s.status = (@was::text[])[u.n] and s.turn = (@turn::int[])[u.n]
+      and s.state_token = (@from::text[])[u.n] and s.next_step_id is not distinct from nullif((@step::text[])[u.n], '')`
 
-const sqlMovedRows = `returning u.n, s.id, s.org_id, s.profile_id, s.next_step_id, s.status, u.entries, u.learnt, u.at`
+const sqlMovedRows = `returning u.n, s.id, s.org_id, s.profile_id, s.next_step_id, s.status, s.updated_at as at`
 
-// sqlFollows writes what follows a move, for those that were moved. It says LetterOpen in other words, so that the planner takes the index
-// by session and does not read all open dead letters.
-const sqlFollows = `noted as (
+// sqlFollows writes what follows a move, for those that were moved; the rare only where there is any, for each part of a statement costs.
+func sqlFollows(rare bool) string {
+	follows := []string{sqlNotesOfMove, sqlLettersOfMove, `alarmed as (` + sqlAlarmOfMove + `)`, `rung as (` + sqlRingOfMove + `)`}
+	if rare {
+		follows = append(follows, sqlFieldsOfMove, sqlFollowOfMove, `ticketed as (`+sqlTicketOfMove+`)`)
+	}
+	return strings.Join(follows, ", ")
+}
+
+// rare reports whether something follows from a move that follows from few.
+func rare(m session.Move) bool { return len(m.Learnt) > 0 || !m.FollowAt().IsZero() || m.Ticket != nil }
+
+// sqlLettersOfMove says LetterOpen in other words, so that the planner takes the index by session and does not read all open dead letters.
+const (
+	sqlNotesOfMove = `noted as (
     insert into session_transitions
         (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
     select m.id, e.at, e.kind, e.came, e.becomes, e.trigger, e.step, nullif(e.message, '')::uuid, e.detail, e.asked
-    from moved m cross join rows from (jsonb_to_recordset(m.entries) as (at timestamptz, kind text, came text, becomes text, trigger text,
-        step text, message text, detail text, asked timestamptz)) with ordinality
+    from moved m cross join rows from (jsonb_to_recordset((@entries::jsonb[])[m.n]) as (at timestamptz, kind text, came text, becomes text,
+        trigger text, step text, message text, detail text, asked timestamptz)) with ordinality
         as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
     order by m.n, e.n
-), handled as (
+)`
+	sqlLettersOfMove = `handled as (
     update dead_letters d set handled_at = m.at from moved m
     where d.session_id = m.id and d.session_id = any(@id::uuid[]) and coalesce(d.replayed_at, d.handled_at) is null
       and (m.next_step_id is distinct from d.step_id or m.status in ('stopped', 'closed'))
-), kept as (
+)`
+	sqlFieldsOfMove = `kept as (
     insert into profile_fields (profile_id, org_id, name, value, private, updated_at)
     select m.profile_id, m.org_id, f.name, f.value, f.private, m.at
-    from moved m cross join jsonb_to_recordset(m.learnt) as f (name text, value jsonb, private boolean)
+    from moved m cross join jsonb_to_recordset((@learnt::jsonb[])[m.n]) as f (name text, value jsonb, private boolean)
     on conflict (profile_id, name) do update set value = excluded.value, private = excluded.private, updated_at = excluded.updated_at
-), queued as (
+)`
+	sqlFollowOfMove = `queued as (
     insert into webhook_jobs
         (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-    select u.id, m.org_id, u.key, '` + SourceInternal + `', '` + EventFlow + `', u.key, u.payload, 'pending', u.due, m.at, m.at
-    from moved m join unnest(@follow::uuid[], @follow_key::text[], @follow_payload::jsonb[], @follow_due::timestamptz[]) with ordinality
-        as u (id, key, payload, due, n) on u.n = m.n and u.id is not null
+    select (@follow::uuid[])[m.n], m.org_id, (@follow_key::text[])[m.n], '` + SourceInternal + `', '` + EventFlow + `',
+        (@follow_key::text[])[m.n], (@follow_payload::jsonb[])[m.n], 'pending', (@follow_due::timestamptz[])[m.n], m.at, m.at
+    from moved m where (@follow::uuid[])[m.n] is not null
     returning pg_notify('` + ChannelJobs + `', '')
-), ticketed as (` + sqlTicketOfMove + `), alarmed as (` + sqlAlarmOfMove + `), rung as (` + sqlRingOfMove + `)`
+)`
+)
 
 const sqlTimeline = `
 insert into session_transitions
@@ -111,7 +137,7 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *Cause) error {
 // step is Move without a job that causes it, as every step moves its session: in a transaction that those of other sessions may share.
 func (s *Store) step(ctx context.Context, m session.Move) error {
 	var moved int
-	statements := []postgres.Statement{{SQL: sqlMove, Args: moveArgs(m, nil), Rows: &moved}}
+	statements := []postgres.Statement{{SQL: sqlMoves[rare(m)], Args: moveArgs(m, nil), Rows: &moved}}
 	if !m.AnswerHeldSince.IsZero() {
 		held, err := answerHeldArgs(m.From, m.From.Place()+1, m.AnswerHeldSince, m.At)
 		if err != nil {
@@ -135,7 +161,7 @@ func (s *Store) moveByJob(ctx context.Context, m session.Move, cause *Cause) err
 	args := moveArgs(m, cause)
 	args["cause"], args["cause_lease"] = cause.Job.ID, cause.Job.LeaseToken
 	statements := []postgres.Statement{{
-		SQL: sqlMoveByJob, Args: args, Rows: &owned, Read: func(row pgx.CollectableRow) error { return row.Scan(&moved) },
+		SQL: sqlMovesByJob[rare(m)], Args: args, Rows: &owned, Read: func(row pgx.CollectableRow) error { return row.Scan(&moved) },
 	}}
 	if !m.AnswerHeldSince.IsZero() {
 		held, err := answerHeldArgs(m.From, m.From.Place()+1, m.AnswerHeldSince, m.At)
@@ -158,7 +184,7 @@ func (s *Store) moveByJob(ctx context.Context, m session.Move, cause *Cause) err
 
 // move changes the session, adds to its timeline and writes its alarm.
 func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *Cause) error {
-	tag, err := tx.Exec(ctx, sqlMove, moveArgs(m, cause).Each())
+	tag, err := tx.Exec(ctx, sqlMoves[rare(m)], moveArgs(m, cause).Each())
 	if err != nil {
 		return fmt.Errorf("move session: %w", err)
 	}

@@ -25,9 +25,10 @@ const sqlTicketOfMove = `
     select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words,
         coalesce(u.wrote, m.at), case when u.message <> '' then coalesce(u.wrote, m.at) end, coalesce(u.wrote, m.at),
         case when u.message <> '' then 1 else 0 end, m.at, null
-    from moved m join unnest(@ticket::uuid[], @ticket_reason::text[], @ticket_detail::text[], @ticket_message::text[],
-        @ticket_words::text[], @ticket_wrote::timestamptz[]) with ordinality as u (id, reason, detail, message, words, wrote, n)
-        on u.n = m.n and u.id is not null
+    from moved m cross join lateral (select (@ticket::uuid[])[m.n] as id, (@ticket_reason::text[])[m.n] as reason,
+        (@ticket_detail::text[])[m.n] as detail, (@ticket_message::text[])[m.n] as message, (@ticket_words::text[])[m.n] as words,
+        (@ticket_wrote::timestamptz[])[m.n] as wrote) u
+    where u.id is not null
     on conflict (profile_id) where status <> 'closed' do update set session_id = excluded.session_id`
 
 // ticketArgs adds the arguments of sqlTicketOfMove; null for a move that opens none.
