@@ -24,6 +24,9 @@ from (select u.id, $3::timestamptz as at from unnest($1::uuid[]) u (id)) done
 where j.id = done.id and j.id = any($1::uuid[]) and j.lease_token = $2::uuid
 returning j.id::text`
 
+// sqlPass is sqlComplete of a table of passing jobs.
+const sqlPass = `delete from {table} j where j.id = any($1::uuid[]) and j.lease_token = $2::uuid returning j.id::text`
+
 // sqlFinish lets only the holder of the lease end a job. Only a job that is processing has a token, and to say so once more would be
 // harmful: while the statistics know of no such job, the planner then reads the index of all that are processing for each that ends.
 const sqlFinish = `
@@ -130,7 +133,11 @@ func (q *Queue) finishes(ends []Finish) []statement {
 		c.add(e)
 	}
 	for _, token := range tokens {
-		all = append(all, statement{sql: q.sql.complete, args: []any{claims[token].ids, token, claims[token].at}})
+		args := []any{claims[token].ids, token}
+		if !q.table.Passing {
+			args = append(args, claims[token].at)
+		}
+		all = append(all, statement{sql: q.sql.complete, args: args})
 	}
 	if n := len(others); n > 0 {
 		ids, tokens, at := texts(n), texts(n), make([]time.Time, n)

@@ -55,6 +55,9 @@ type Table struct {
 	// Scheduled says that most jobs are due later. The table has the index (next_retry_at, org_id) where status = 'pending', too: the cost
 	// of a claim then depends on what is due, and not on the organisations that have something due later.
 	Scheduled bool
+	// Passing says that a job is deleted when it is done, because something else tells that it was. The same job may then be stored, and done,
+	// again. Jobs that failed or were cancelled are kept.
+	Passing bool
 	// Extra names further columns of type text that Enqueue fills from New.Extra.
 	Extra []string
 }
@@ -88,11 +91,15 @@ type statements struct {
 // see every organisation then (postgres.AcrossOrganisations).
 func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.names().Replace
+	complete := sqlComplete
+	if table.Passing {
+		complete = sqlPass
+	}
 	return &Queue{pool: pool, hot: postgres.NewCombiner(pool), table: table, sql: statements{
 		byIndex: write(sqlByIndex), look: write(sqlLook), byKey: write(sqlByKey),
 		enqueue: write(sqlEnqueue), enqueueClaimed: write(sqlEnqueueClaimed),
 		claim: bySize(write(sqlClaim)), snoozeBehind: bySize(write(sqlSnoozeBehind)), claimOne: write(sqlClaimOne), release: write(sqlRelease),
-		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
+		complete: write(complete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
 		gauges: write(sqlGauges), deleteOld: write(sqlDeleteOld), deleteOldOf: write(sqlDeleteOldOf),
 	}}

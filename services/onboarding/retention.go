@@ -69,7 +69,7 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "alarm_jobs", Holds: "alarms that the database rings",
-			Kept: "a day after its end",
+			Kept: "until it has rung; a day after it failed or was withdrawn",
 		},
 		{
 			Table: "dead_letters", Holds: "alarms that QStash gave up",

@@ -389,7 +389,7 @@ func TestExport(t *testing.T) {
 		"flow_counts": "counts of sessions", "flow_count_changes": "the same, until they are added up", "delivery_reservations": "ids of deliveries, for minutes", "inbound_sweeps": organisations, "organisation_settings": organisations, "settings_versions": organisations,
 		"scheduling_pauses": organisations, "engagement_runs": organisations, "event_subscriptions": organisations, "event_log_starts": organisations,
 		"flow_versions": organisations, "flow_runs": organisations, "flow_publications": organisations, "flow_drafts": organisations, "saved_replies": organisations,
-		"api_keys": organisations, "organisations": organisations, "alarm_jobs": "ids of a session or a goal, until a day after the alarm has rung",
+		"api_keys": organisations, "organisations": organisations, "alarm_jobs": "ids of a session or a goal, until the alarm has rung, or a day after it did not",
 		"device_nodes": noPerson, "event_feed": noPerson, "event_types": noPerson, "goose_db_version": noPerson, "histories": noPerson, "beats": noPerson, "restores": noPerson,
 	})
 }
