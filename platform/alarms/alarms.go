@@ -84,7 +84,8 @@ func NewJob(job qstash.Job, now time.Time) (queue.New, error) {
 	}, nil
 }
 
-// Publish stores an alarm to ring when it is due. The same identity again stores nothing, and returns the alarm that has it.
+// Publish stores an alarm to ring when it is due. The same identity again stores nothing until it has rung, and returns the alarm that
+// has it; after that it rings once more, and finds nothing to do.
 func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
 	n, err := NewJob(job, e.Now())
 	if err != nil {

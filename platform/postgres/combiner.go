@@ -52,15 +52,16 @@ type Combiner struct {
 	began   time.Time // when the one lane, or the older of two, began its transaction
 	watched bool      // second is to come
 	waiting []*piece
+	keys    map[string]bool // of the pieces in the lanes
 	waited  int
 }
 
 // NewCombiner returns a combiner on a database.
-func NewCombiner(db DB) *Combiner { return &Combiner{db: db} }
+func NewCombiner(db DB) *Combiner { return &Combiner{db: db, keys: map[string]bool{}} }
 
 // NewLazyCombiner returns one for notes that may be lost when the server crashes, but not when a client does: its commits do not wait for
 // the disk. What is noted must be safe to do again.
-func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true} }
+func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true, keys: map[string]bool{}} }
 
 // Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
 // as in unnest(@id::uuid[]) with ordinality u (id, n). What is only written is read by its place, (@at::timestamptz[])[u.n]: a wide row of
@@ -88,7 +89,7 @@ type piece struct {
 
 // Do runs statements in one transaction, which may be shared with those of other callers, and returns once it is committed. The key orders
 // the pieces of a transaction, so that two transactions that meet the same rows meet them in the same order: pieces that lock the same
-// rows have the same key. Of one key a transaction has one piece; the empty key is none. An error of the server undoes all statements of
+// rows have the same key. Those of one key go one after the other; the empty key is none. An error of the server undoes all statements of
 // the piece, and of no other. When ctx ends first the statements may have happened all the same, and may still be read: after an error
 // nothing of what they set is to be looked at.
 //
@@ -99,7 +100,8 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 		return c.alone(ctx, p)
 	}
 	c.mu.Lock()
-	if c.lanes == 0 || c.lanes < combinerLanes && c.slowFor() >= 0 {
+	if c.lanes == 0 || c.lanes < combinerLanes && c.slowFor() >= 0 && !c.keys[key] {
+		c.take(p)
 		if c.lanes++; c.lanes == 1 {
 			c.began = time.Now() //nolint:forbidigo // with a timer of the machine
 		}
@@ -130,7 +132,7 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 
 // inLane runs a piece in the lane that its caller has taken, for no longer than others can wait.
 func (c *Combiner) inLane(ctx context.Context, p *piece) error {
-	defer c.leave()
+	defer c.leave(p)
 	ctx, cancel := context.WithTimeout(ctx, laneTimeout)
 	defer cancel()
 	return c.run(ctx, sqlBrief, p)
@@ -145,9 +147,10 @@ func (c *Combiner) Waited() int {
 }
 
 // leave gives the lane of a caller who came first to those who came meanwhile.
-func (c *Combiner) leave() {
+func (c *Combiner) leave(p *piece) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(p)
 	if len(c.waiting) == 0 {
 		c.lanes--
 		return
@@ -157,8 +160,23 @@ func (c *Combiner) leave() {
 
 // work runs what waits in a lane, until nothing does.
 func (c *Combiner) work() {
-	for batch := c.next(); len(batch) > 0; batch = c.next() {
+	for batch := c.next(nil); len(batch) > 0; batch = c.next(batch) {
 		c.together(batch)
+	}
+}
+
+// take notes that a key is in a lane, so that no piece of it is in the other one: that would wait for its row with all who share its
+// transaction.
+func (c *Combiner) take(p *piece) {
+	if p.key != "" {
+		c.keys[p.key] = true
+	}
+}
+
+// release takes back the notes of take.
+func (c *Combiner) release(done ...*piece) {
+	for _, p := range done {
+		delete(c.keys, p.key)
 	}
 }
 
@@ -185,20 +203,20 @@ func (c *Combiner) second() {
 	}
 }
 
-// next takes those who wait. None means that the lane is free again.
-func (c *Combiner) next() []*piece {
+// next takes those who wait, after those who are done. None means that the lane is free again: what still waits has keys of the other one.
+func (c *Combiner) next(done []*piece) []*piece {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(done...)
 	batch := make([]*piece, 0, min(len(c.waiting), maxCombined))
-	keys := map[string]bool{"": false} // of no key are any number
 	c.waiting = slices.DeleteFunc(c.waiting, func(p *piece) bool {
 		if p.ctx.Err() != nil { // the caller has gone
 			return true
 		}
-		if len(batch) == maxCombined || keys[p.key] {
+		if len(batch) == maxCombined || c.keys[p.key] {
 			return false
 		}
-		keys[p.key] = p.key != ""
+		c.take(p)
 		batch = append(batch, p)
 		return true
 	})

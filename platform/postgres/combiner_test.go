@@ -257,3 +257,29 @@ func TestASlowTransactionHoldsUpNoneOfTheOthers(t *testing.T) {
 	close(db.letGo)
 	require.NoError(t, <-slow)
 }
+
+func TestPiecesOfOneKeyShareNoTransaction(t *testing.T) {
+	t.Parallel()
+	db := numbers(t)
+	c := postgres.NewCombiner(db)
+	ctx := postgres.AcrossOrganisations(t.Context())
+	_, err := db.Exec(ctx, `alter table numbers add column tx xid8 not null default pg_current_xact_id()`)
+	require.NoError(t, err)
+	const each = 60
+	var group errgroup.Group
+	for n := range 2 * each {
+		key := "the same"
+		if n >= each {
+			key = fmt.Sprint(n)
+		}
+		group.Go(func() error {
+			return c.Do(ctx, key, postgres.Statement{SQL: sqlAdd, Args: postgres.Args{"n": n}})
+		})
+	}
+	require.NoError(t, group.Wait())
+	var same, others int
+	require.NoError(t, db.QueryRow(ctx, `select count(distinct tx) filter (where n < $1), count(distinct tx) filter (where n >= $1) from numbers`, each).
+		Scan(&same, &others))
+	require.Equal(t, each, same)
+	require.Less(t, others, each)
+}

@@ -34,7 +34,7 @@ const (
 	alarmMaxLost = 16
 	// alarmTimeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
 	alarmTimeout = 25 * time.Second
-	// alarmsKept is the time for which an ended alarm is kept: far longer than a repeat of its publish may take.
+	// alarmsKept is the time for which an alarm is kept that failed or was withdrawn; one that has rung is gone.
 	alarmsKept = 24 * time.Hour
 )
 

@@ -100,13 +100,13 @@ returning p.n, ` + ColumnsOfClaimed
 
 // The statements of a claim: each send runs one, so they are put together once.
 var (
-	sqlClaim = permitted(sqlAttempts, sqlPermitted+sqlPhoneCapped+`)`) + sqlInsert + sqlPlaceOfMessage + `, ` + Columns
+	sqlClaim = permitted(sqlAttempts, sqlPermitted+sqlPhoneCapped+`)`) + sqlInsert + sqlPlaceOfMessage
 	// Where an organisation or a prefix has a cap, what is claimed is counted.
 	sqlClaimCounted = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped+`)`) + `, claimed as (` + sqlInsert + `*
 )` + sqlCount + `
-select ` + sqlPlaceOfMessage + `, ` + Columns + ` from claimed`
+select ` + sqlPlaceOfMessage + ` from claimed`
 	sqlClaimAgain             = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped+`)`) + sqlRenew
-	sqlClaimConfirmation      = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlInsert + sqlPlaceOfMessage + `, ` + Columns
+	sqlClaimConfirmation      = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlInsert + sqlPlaceOfMessage
 	sqlClaimConfirmationAgain = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlRenew
 )
 
@@ -214,6 +214,10 @@ func (s *Store) claimed(ctx context.Context, a Attempt, sql string, args postgre
 	}
 	err = s.hot.Do(ctx, a.OrgID.String()+a.To.String(), append(statements,
 		postgres.Statement{SQL: sql, Args: args, Rows: &claimed, Read: func(row pgx.CollectableRow) (err error) {
+			if len(row.FieldDescriptions()) == 0 { // a new row
+				read = a.stored()
+				return nil
+			}
 			read, err = ReadMessage(row)
 			return err
 		}},
@@ -222,6 +226,17 @@ func (s *Store) claimed(ctx context.Context, a Attempt, sql string, args postgre
 		return Message{}, false, err
 	}
 	return read, true, nil
+}
+
+// stored is the message that sqlInsert makes of an attempt, as ReadMessage would read it.
+func (a Attempt) stored() Message {
+	at := a.At.UTC().Truncate(time.Microsecond)
+	return Message{
+		ID: a.MessageID, OrgID: a.OrgID, ProfileID: a.ProfileID, Direction: Outbound, SenderID: a.Sender.ID, From: a.Sender.From(),
+		To: a.To.String(), Body: string(a.Body), BodyHash: a.BodyHash, Key: a.Key, Status: sms.Sending, Segments: a.Segments,
+		CorrelationID: a.CorrelationID, AttemptToken: a.Token, AttemptedAt: at, LeaseUntil: a.LeaseUntil.UTC().Truncate(time.Microsecond),
+		Attempts: 1, UnknownPolicy: a.UnknownPolicy, CreatedAt: at, UpdatedAt: at,
+	}
 }
 
 // Look returns what a claim would find, without making one.

@@ -27,12 +27,16 @@ func TestMessages(t *testing.T) {
 	var ids []uuid.UUID // newest first
 	for _, key := range []string{"a", "b", "c"} {
 		a := sendtest.Attempt(t, org, sendtest.Phone(t, "+14155550123"), key)
+		a.At, a.CorrelationID = a.At.Add(1234567*time.Nanosecond), "c-"+key
 		if key != "b" {
 			a.ProfileID = profile
 		}
 		claim, err := store.Claim(t.Context(), a)
 		require.NoError(t, err)
 		require.True(t, claim.Won)
+		stored, err := store.Message(t.Context(), org, claim.Message.ID)
+		require.NoError(t, err)
+		require.Equal(t, stored, *claim.Message)
 		ids = append([]uuid.UUID{claim.Message.ID}, ids...)
 	}
 	for _, c := range []struct {

@@ -1,10 +1,11 @@
 -- +goose Up
 
 -- The events of all lines that a statement adds to timelines come from one statement, not from one for each line: a step adds two lines, and
--- steps share statements. The function asks for the written types itself, so the trigger of event_outbox need not ask again. Both
--- releases go on as they are. The offset has each session looked up by its id, whatever the planner thinks of an empty table.
+-- steps share statements. Both releases go on as they are. Each session is looked up by its id, whatever the planner thinks of an empty
+-- table.
 -- +goose StatementBegin
-CREATE FUNCTION sessions_are_told() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+CREATE FUNCTION sessions_are_told() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp
+    SET enable_seqscan = off AS $$
 BEGIN
     INSERT INTO event_outbox (event_id, org_id, type, subject, time, causation_id, data)
     SELECT uuid_of(e.at), e.org_id, e.type, e.profile_id::text, e.at,
@@ -28,12 +29,9 @@ $$;
 CREATE OR REPLACE TRIGGER session_transitions_told AFTER INSERT ON session_transitions
     REFERENCING NEW TABLE AS told FOR EACH STATEMENT EXECUTE FUNCTION sessions_are_told();
 DROP FUNCTION session_is_told();
-CREATE OR REPLACE TRIGGER event_outbox_written BEFORE INSERT ON event_outbox FOR EACH ROW
-    WHEN (pg_trigger_depth() = 0 OR NEW.type NOT LIKE 'session.%') EXECUTE FUNCTION event_is_written();
 
 -- +goose Down
 
-CREATE OR REPLACE TRIGGER event_outbox_written BEFORE INSERT ON event_outbox FOR EACH ROW EXECUTE FUNCTION event_is_written();
 -- +goose StatementBegin
 CREATE FUNCTION session_is_told() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
