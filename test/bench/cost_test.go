@@ -14,10 +14,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"paceline.internal/deploy/stack"
 )
 
 // BenchmarkCost measures what a piece of work costs, in figures that another load on the machine does not change: WAL by table and by index
-// (pg_walinspect), commits, statements (pg_stat_statements; both are in PostgreSQL's contrib), and allocations of the services.
+// (pg_walinspect), commits, statements (pg_stat_statements; both are in PostgreSQL's contrib), and allocations of the services. Bursts are
+// the steps of one process with the database as the alarm clock; all else is of three processes with the stub of QStash.
 //
 // "fpi-B" is the part of "wal-B" that is images of pages: a page has one when it is first written after a checkpoint, and each round begins
 // with a checkpoint, so in production there are fewer. "lean-B" is the rest. "commits" are those that write, "syncs"
@@ -26,10 +29,11 @@ func BenchmarkCost(b *testing.B) {
 	s := newServer(b, false, "alter system set shared_preload_libraries = 'pg_stat_statements'")
 	s.exec(b, "postgres", "create extension pg_walinspect", "create extension pg_stat_statements")
 	s.counts = true
-	s.seed(b, works["Steps"], 500+warmBursts)
+	bursts := numbers(b, *bursts)[0]
+	s.seed(b, works["Steps"], bursts+warmBursts)
 	b.Run("Bursts", func(b *testing.B) {
 		for b.Loop() {
-			s.pace(b, wiring{processes: []string{together}, alarms: "postgres"}, 500, *over, nil).cost.report(b)
+			s.pace(b, wiring{processes: []string{together}, alarms: "postgres"}, bursts, *over, nil).cost.report(b)
 		}
 	})
 	for name, work := range works {
@@ -109,7 +113,7 @@ func (p *place) allocations(tb testing.TB) (sum float64) {
 	tb.Helper()
 	for service := range p.pids {
 		if service == together {
-			service = "gateway"
+			service = stack.Gateway // its metrics are those of the process
 		}
 		_, said, err := p.do(tb.Context(), http.MethodGet, "http://"+p.environ[strings.ToUpper(service)+"_OPS_ADDR"]+"/metrics", "", nil)
 		require.NoError(tb, err)
