@@ -42,9 +42,9 @@ var sqlFull = `
 // sqlPhoneCapped is true where a cap of the phone holds an attempt u of many, sqlCapped where any cap does.
 var (
 	sqlPhoneCapped = `exists (select from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + ` or ` + phoneFull("day") + `)`
-	sqlCapped      = sqlPhoneCapped + `
+	sqlCapped      = `(` + sqlPhoneCapped + `
 	or ` + countFull("org", "''") + ` is not null or ` + countFull("prefix", "u.prefix") + ` is not null
-	or ` + beforeFull("org") + ` or ` + beforeFull("prefix")
+	or ` + beforeFull("org") + ` or ` + beforeFull("prefix") + `)`
 )
 
 // sqlSentToPhone are the messages to the phone that count for an attempt u, each with how many there are from it on and of how many

@@ -22,12 +22,12 @@ var errClaimContended = fmt.Errorf("%w: consent kept changing during the claim",
 
 // A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at this
 // moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The row lock waits, and reads the opted-in
-// test again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
+// test again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed. A cap follows.
 const sqlPermitted = `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_in' and not (` + ledger.SQLHeld + `) and not (` + ledger.SQLRemindersOff + `) and not (` + ledger.SQLErased + `)
 		and not (` + sqlSuspended + `) and not ` + sqlStopped + ` and not ` + sqlUnclaimed + `
-		and not (`
+		and not `
 
 // sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
@@ -100,12 +100,12 @@ returning p.n, ` + ColumnsOfClaimed
 
 // The statements of a claim: each send runs one, so they are put together once.
 var (
-	sqlClaim = permitted(sqlAttempts, sqlPermitted+sqlPhoneCapped+`)`) + sqlInsert + sqlPlaceOfMessage
+	sqlClaim = permitted(sqlAttempts, sqlPermitted+sqlPhoneCapped) + sqlInsert + sqlPlaceOfMessage
 	// Where an organisation or a prefix has a cap, what is claimed is counted.
-	sqlClaimCounted = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped+`)`) + `, claimed as (` + sqlInsert + `*
+	sqlClaimCounted = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped) + `, claimed as (` + sqlInsert + `*
 )` + sqlCount + `
 select ` + sqlPlaceOfMessage + ` from claimed`
-	sqlClaimAgain             = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped+`)`) + sqlRenew
+	sqlClaimAgain             = permitted(sqlAttemptsInTurn, sqlPermitted+sqlCapped) + sqlRenew
 	sqlClaimConfirmation      = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlInsert + sqlPlaceOfMessage
 	sqlClaimConfirmationAgain = permitted(sqlAttempts, sqlPermittedConfirmation) + sqlRenew
 )
