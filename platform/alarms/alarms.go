@@ -19,7 +19,7 @@ import (
 // Table is the table of the queue.
 const Table = "alarm_jobs"
 
-// NewQueue returns the queue of a database. An alarm that has rung is gone: the state of its session or goal says so.
+// NewQueue returns the queue of a database. An alarm that has rung is deleted: the state of its session or goal shows it.
 func NewQueue(pool postgres.DB) *queue.Queue {
 	return queue.NewQueue(pool, queue.Table{Name: Table, Scheduled: true, Passing: true})
 }

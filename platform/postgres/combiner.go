@@ -64,8 +64,8 @@ func NewCombiner(db DB) *Combiner { return &Combiner{db: db, keys: map[string]bo
 func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true, keys: map[string]bool{}} }
 
 // Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
-// as in unnest(@id::uuid[]) with ordinality u (id, n). What is only written is read by its place, (@at::timestamptz[])[u.n]: a wide row of
-// unnest is read again for each other row that it is joined with.
+// as in unnest(@id::uuid[]) with ordinality u (id, n). A value that is only written is read by its place, (@at::timestamptz[])[u.n]: a join
+// reads the rows of unnest again and again, so they are to be narrow.
 type Statement struct {
 	SQL string
 	// Args are the caller's own values, which become the elements of the arrays.
@@ -89,7 +89,7 @@ type piece struct {
 
 // Do runs statements in one transaction, which may be shared with those of other callers, and returns once it is committed. The key orders
 // the pieces of a transaction, so that two transactions that meet the same rows meet them in the same order: pieces that lock the same
-// rows have the same key. Those of one key go one after the other; the empty key is none. An error of the server undoes all statements of
+// rows have the same key. Pieces of one key go one after the other; an empty key is no key. An error of the server undoes all statements of
 // the piece, and of no other. When ctx ends first the statements may have happened all the same, and may still be read: after an error
 // nothing of what they set is to be looked at.
 //
@@ -165,7 +165,7 @@ func (c *Combiner) work() {
 	}
 }
 
-// take notes that a key is in a lane, so that no piece of it is in the other one: that would wait for its row with all who share its
+// take notes that a key is in a lane. Another piece of it in the other lane would wait for the same row, and with it all that share its
 // transaction.
 func (c *Combiner) take(p *piece) {
 	if p.key != "" {
@@ -203,7 +203,8 @@ func (c *Combiner) second() {
 	}
 }
 
-// next takes those who wait, after those who are done. None means that the lane is free again: what still waits has keys of the other one.
+// next releases the keys of what is done and takes what waits. If it takes nothing the lane is free again: what still waits has keys of the
+// other lane.
 func (c *Combiner) next(done []*piece) []*piece {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// registerUUIDs has a connection write UUIDs as 16 bytes, whether they are strings or of github.com/google/uuid. pgx alone tries that,
-// fails, and writes the whole array again as text.
+// registerUUIDs has a connection write UUIDs as 16 bytes, whether they are strings or of github.com/google/uuid. Without it pgx tries that
+// for an array, fails, and writes the array again as text.
 func registerUUIDs(_ context.Context, conn *pgx.Conn) error {
 	one := &pgtype.Type{Name: "uuid", OID: pgtype.UUIDOID, Codec: uuidCodec{}}
 	conn.TypeMap().RegisterType(one)
@@ -24,39 +24,26 @@ type uuidCodec struct{ pgtype.UUIDCodec }
 func (c uuidCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
 	if format == pgtype.BinaryFormatCode {
 		switch value.(type) {
-		case string:
-			return uuidOfText{}
-		case uuid.UUID:
-			return uuidOfBytes{}
+		case string, uuid.UUID:
+			return uuidAsBytes{}
 		}
 	}
 	return c.UUIDCodec.PlanEncode(m, oid, format, value)
 }
 
-// errNoUUID has pgx send the text as it is, for the server to refuse in its own words.
+// errNoUUID tells pgx to send a text as it is. The server then refuses it in its own words.
 var errNoUUID = errors.New("no UUID of 36 characters")
 
-type uuidOfText struct{}
+type uuidAsBytes struct{}
 
 // Encode implements pgtype.EncodePlan.
-func (uuidOfText) Encode(value any, buf []byte) ([]byte, error) {
+func (uuidAsBytes) Encode(value any, buf []byte) ([]byte, error) {
 	const characters = 36
-	text, ok := value.(string)
-	if !ok || len(text) != characters {
-		return nil, errNoUUID
-	}
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return nil, errNoUUID
-	}
-	return append(buf, id[:]...), nil
-}
-
-type uuidOfBytes struct{}
-
-// Encode implements pgtype.EncodePlan.
-func (uuidOfBytes) Encode(value any, buf []byte) ([]byte, error) {
 	id, ok := value.(uuid.UUID)
+	if text, isText := value.(string); isText && len(text) == characters {
+		read, err := uuid.Parse(text)
+		id, ok = read, err == nil
+	}
 	if !ok {
 		return nil, errNoUUID
 	}

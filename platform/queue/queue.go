@@ -55,8 +55,8 @@ type Table struct {
 	// Scheduled says that most jobs are due later. The table has the index (next_retry_at, org_id) where status = 'pending', too: the cost
 	// of a claim then depends on what is due, and not on the organisations that have something due later.
 	Scheduled bool
-	// Passing says that a job is deleted when it is done, because something else tells that it was. The same job may then be stored, and done,
-	// again. Jobs that failed or were cancelled are kept. A handler must not complete such a job with FinishIn: it would seem lost.
+	// Passing says that a job is deleted when it is done: other rows show that it was. The same job may then be stored and done again. Jobs
+	// that failed or were cancelled are kept. A handler must not complete such a job with FinishIn: it would seem lost.
 	Passing bool
 	// Extra names further columns of type text that Enqueue fills from New.Extra.
 	Extra []string

@@ -19,8 +19,8 @@ import (
 )
 
 // BenchmarkCost measures what a piece of work costs, in figures that another load on the machine does not change: WAL by table and by index
-// (pg_walinspect), commits, statements (pg_stat_statements; both are in PostgreSQL's contrib), and allocations of the services. Bursts are
-// the steps of one process with the database as the alarm clock; all else is of three processes with the stub of QStash.
+// (pg_walinspect), commits, statements (pg_stat_statements; both are in PostgreSQL's contrib), and allocations of the services. Bursts runs
+// one process with the database as the alarm clock, the others three processes with QStash's place taken by the bench.
 //
 // "fpi-B" is the part of "wal-B" that is images of pages: a page has one when it is first written after a checkpoint, and each round begins
 // with a checkpoint, so in production there are fewer. "lean-B" is the rest. "commits" are those that write, "syncs"

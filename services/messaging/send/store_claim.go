@@ -44,8 +44,8 @@ const sqlPermittedConfirmation = `
 		where r.message_id = u.confirms and r.kind = 'stop' and r.idempotency_key = u.key and r.expires_at > u.at
 	) and not ` + sqlStopped + ` and not ` + sqlUnclaimed
 
-// sqlAttempts are the attempts, with what the conditions ask of each; sqlAttemptsInTurn adds what those before it may send. The offset
-// keeps them columns: to the planner, an index costs more the more expressions it is asked with, and then one with fewer columns is taken.
+// sqlAttempts lists the attempts, with what the conditions read. sqlAttemptsInTurn adds what the attempts before each may send. The offset
+// keeps the values columns: for the planner each expression makes an index dearer, and it would take an index with fewer of the columns.
 const (
 	sqlAttempts = `unnest(@id::uuid[]) with ordinality i (id, n) cross join lateral (
 		select i.n, (@org::uuid[])[i.n] as org, (@profile::uuid[])[i.n] as profile, (@to::text[])[i.n] as recipient,
@@ -61,7 +61,7 @@ const (
 	sqlAttemptsInTurn = `(select a.*, ` + sqlBefore + ` from ` + sqlAttempts + ` a` + sqlWindows + `)` //nolint:unqueryvet // a is no table
 )
 
-// permitted begins a claim with the attempts, each of them an u, that a condition permits.
+// permitted begins a claim: it selects the attempts u that a condition permits.
 func permitted(attempts, condition string) string {
 	return `
 with permitted as (

@@ -62,7 +62,7 @@ const sqlMoved = `
 
 const sqlMovedRows = `returning u.n, s.id, s.org_id, s.profile_id, s.next_step_id, s.status, s.updated_at as at`
 
-// sqlFollows writes what follows a move, for those that were moved; the rare only where there is any, for each part of a statement costs.
+// sqlFollows writes what follows from the moves that were made. Each part of a statement costs time, so the rare ones have their own text.
 func sqlFollows(rare bool) string {
 	follows := []string{sqlNotesOfMove, sqlLettersOfMove, `alarmed as (` + sqlAlarmOfMove + `)`, `rung as (` + sqlRingOfMove + `)`}
 	if rare {
@@ -71,10 +71,10 @@ func sqlFollows(rare bool) string {
 	return strings.Join(follows, ", ")
 }
 
-// rare reports whether something follows from a move that follows from few.
+// rare reports whether a move needs the rare parts: it learnt fields, starts another flow, or opens a ticket.
 func rare(m session.Move) bool { return len(m.Learnt) > 0 || !m.FollowAt().IsZero() || m.Ticket != nil }
 
-// sqlLettersOfMove says LetterOpen in other words, so that the planner takes the index by session and does not read all open dead letters.
+// The parts of what follows.
 const (
 	sqlNotesOfMove = `noted as (
     insert into session_transitions
@@ -85,6 +85,7 @@ const (
         as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
     order by m.n, e.n
 )`
+	// sqlLettersOfMove says LetterOpen in other words, so that the planner takes the index by session and does not read all open dead letters.
 	sqlLettersOfMove = `handled as (
     update dead_letters d set handled_at = m.at from moved m
     where d.session_id = m.id and d.session_id = any(@id::uuid[]) and coalesce(d.replayed_at, d.handled_at) is null

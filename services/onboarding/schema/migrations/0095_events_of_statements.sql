@@ -1,6 +1,6 @@
 -- +goose Up
 
--- The events of all lines that a statement adds to timelines come from one statement, not from one for each line: a step adds two lines, and
+-- One statement writes the events of all lines that a statement adds to timelines. Before, each line had its own: a step adds two lines, and
 -- steps share statements. Both releases go on as they are. Each session is looked up by its id, whatever the planner thinks of an empty
 -- table.
 -- +goose StatementBegin
