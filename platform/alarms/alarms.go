@@ -60,12 +60,11 @@ type Engine struct {
 	DB     postgres.DB
 	Intake *queue.Intake
 	Wake   chan<- struct{} // of one: wakes the runner of this process, which may have claimed already what is due soon
-	Runner *queue.Runner   // of this process; nil: each alarm is claimed
 	Now    func() time.Time
 }
 
-// NewJob returns the job of the queue that rings an alarm when it is due: now for one that was due before.
-func NewJob(job qstash.Job, now time.Time) (queue.New, error) {
+// newJob returns the job of the queue that rings an alarm when it is due: now for one that was due before.
+func newJob(job qstash.Job, now time.Time) (queue.New, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return queue.New{}, fmt.Errorf("alarm id: %w", err)
@@ -87,7 +86,7 @@ func NewJob(job qstash.Job, now time.Time) (queue.New, error) {
 // Publish stores an alarm to ring when it is due. The same identity again stores nothing until it has rung, and returns the alarm that
 // has it; after that it rings once more, and finds nothing to do.
 func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
-	n, err := NewJob(job, e.Now())
+	n, err := newJob(job, e.Now())
 	if err != nil {
 		return qstash.Receipt{}, err
 	}
@@ -96,36 +95,10 @@ func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, e
 	if err != nil && !errors.Is(err, queue.ErrPayloadMismatch) { // a repeat of what was due at once has another time
 		return qstash.Receipt{}, fmt.Errorf("store an alarm: %w", err)
 	}
-	e.wakeFor(n.DueAt)
-	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
-}
-
-// wakeFor wakes the runner of this process when an alarm that it stored is due before the runner looks by itself.
-func (e *Engine) wakeFor(due time.Time) {
-	if due.Sub(e.Now()) <= Ahead {
+	if n.DueAt.Sub(e.Now()) <= Ahead { // before the runner looks by itself
 		queue.Wake(e.Wake)
 	}
-}
-
-// Lease returns the lease under which the caller may store the job of an alarm, so that this process rings it without a claim. It returns
-// none for an alarm that is not due yet.
-func (e *Engine) Lease(n queue.New) queue.Lease {
-	if e.Runner == nil || n.DueAt.After(n.At) {
-		return queue.Lease{}
-	}
-	return e.Runner.Lease()
-}
-
-// Stored rings, when it is due, an alarm that the caller has stored, under a lease or without one.
-func (e *Engine) Stored(n queue.New, leaseToken string) {
-	if leaseToken == "" {
-		e.wakeFor(n.DueAt)
-		return
-	}
-	e.Runner.HandOver(queue.Job{
-		ID: n.ID, OrgID: n.OrgID, EventType: n.EventType, Payload: n.Payload, MaxAttempts: n.MaxAttempts, CreatedAt: n.At, DueAt: n.DueAt,
-		LeaseToken: leaseToken,
-	})
+	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
 }
 
 // Delete cancels an alarm that has not rung. One that is ringing, or that another engine has, is left: it finds nothing to do.

@@ -58,8 +58,8 @@ type Outbox[A any] struct {
 	Attrs func(a A) []any
 	// Begin starts the span of a publish: the relay comes without a trace.
 	Begin func(ctx context.Context, a A) (context.Context, func())
-	// Stored reports whether an alarm was published by the transaction that wrote it, and wakes its engine; nil where none is.
-	Stored func(a A) bool
+	// Rings reports whether this process rings an alarm itself, which stays in the outbox under its lease meanwhile; nil where none does.
+	Rings func(a A) bool
 	// Scheduled is called for every alarm that an engine has taken; may be nil.
 	Scheduled func(ctx context.Context, a A)
 	// Reach bounds how far ahead QStash's plan takes a message; 0 is any time. An alarm that is due later stays in the outbox until then.
@@ -73,7 +73,7 @@ type Outbox[A any] struct {
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
 // After an error the relay publishes it, and one that is beyond QStash's reach it publishes once it is within.
 func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
-	if o.Stored != nil && o.Stored(a) {
+	if o.Rings != nil && o.Rings(a) {
 		o.scheduled(ctx, a)
 		return nil
 	}

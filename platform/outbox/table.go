@@ -13,7 +13,8 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// PublishLease is the time that the request that wrote an alarm has for publishing it before the relay may.
+// PublishLease is the time that the process that wrote an alarm has for publishing it, or for ringing it once it is due, before the relay
+// publishes it.
 const PublishLease = 10 * time.Second
 
 // Table describes the table of alarms of type A. Besides the columns named here it has org_id, due_at, lease_token, lease_until, attempts,
@@ -35,7 +36,7 @@ type Store[A any] struct {
 	hot   *postgres.Combiner // of what every alarm does: a note that is lost has the relay publish it again, which changes nothing
 	table Table[A]
 
-	insert, claim, published, release, unpublished string
+	insert, claim, published, release, giveBack, unpublished string
 }
 
 // NewStore returns the outbox on a table. Without a pool it only inserts, in the transactions of others.
@@ -51,7 +52,7 @@ func NewStore[A any](db postgres.DB, table Table[A]) *Store[A] {
 		insert: write(fmt.Sprintf(`insert into {table} (%s, lease_token, lease_until, created_at) values (%s, nullif($%d, '')::uuid, $%d, $%d)`,
 			strings.Join(table.Columns, ", "), strings.Join(places, ", "), n+1, n+2, n+3)),
 		claim:     write(sqlClaim) + "a." + strings.Join(table.Columns, ", a.") + ", a.lease_token",
-		published: write(sqlPublished), release: write(sqlRelease), unpublished: write(sqlUnpublished),
+		published: write(sqlPublished), release: write(sqlRelease), giveBack: write(sqlReturn), unpublished: write(sqlUnpublished),
 	}
 }
 
@@ -128,6 +129,27 @@ func (s *Store[A]) Release(ctx context.Context, a A, cause string, retryAt time.
 	_, err := s.db.Exec(ctx, s.release, postgres.Args{"id": values[0], "token": token, "retry_at": retryAt, "cause": cause})
 	if err != nil {
 		return fmt.Errorf("release alarm: %w", err)
+	}
+	return nil
+}
+
+const sqlReturn = `
+with returned as (
+    update {table} a set lease_token = null, lease_until = @at from unnest(@id::uuid[], @token::uuid[]) u (id, token)
+    where a.id = u.id and a.id = any(@id::uuid[]) and a.lease_token = u.token and a.published_at is null
+    returning a.id
+)
+select pg_notify('{table}', '') where exists (select from returned)`
+
+// Return returns alarms to the relays at once: their process stops.
+func (s *Store[A]) Return(ctx context.Context, alarms []A, at time.Time) error {
+	ids, tokens := make([]string, len(alarms)), make([]string, len(alarms))
+	for i, a := range alarms {
+		values, token := s.table.Values(a)
+		ids[i], tokens[i] = fmt.Sprint(values[0]), token
+	}
+	if _, err := s.db.Exec(ctx, s.giveBack, postgres.Args{"id": ids, "token": tokens, "at": at}); err != nil {
+		return fmt.Errorf("return alarms: %w", err)
 	}
 	return nil
 }

@@ -100,14 +100,12 @@ func (p *pass) work() {
 	again := time.NewTimer(p.r.cfg.Poll)
 	defer again.Stop()
 	for {
-		p.beginHanded()
 		p.claimMore()
-		if p.claims == 0 && p.room == p.r.cfg.Workers && p.r.leave() {
+		if p.claims == 0 && p.room == p.r.cfg.Workers {
 			return
 		}
 		again.Reset(p.untilAgain())
 		select {
-		case <-p.r.gave:
 		case c := <-p.claimed:
 			process.Progress(p.ctx)
 			p.begin(c)

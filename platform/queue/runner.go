@@ -70,13 +70,9 @@ type Runner struct {
 	cfg     Config
 	looping atomic.Bool
 
-	gave chan struct{} // of one: handed has something
-
 	mu      sync.Mutex
 	running map[string]*begun // by id: what the heartbeat keeps
 	last    string            // the organisation that was served last, in this pass or one before
-	passing bool              // a pass is under way
-	handed  []Job             // what HandOver brought, for the pass; few, see Lease
 }
 
 // begun is a job that a handler is at.
@@ -118,7 +114,7 @@ func NewRunner(cfg Config) *Runner {
 	setDefault(&cfg.Lease, 40*time.Second)
 	setDefault(&cfg.Timeout, cfg.Lease/2)
 	setDefault(&cfg.MaxLost, 5)
-	return &Runner{cfg: cfg, gave: make(chan struct{}, 1), running: map[string]*begun{}}
+	return &Runner{cfg: cfg, running: map[string]*begun{}}
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -240,10 +240,13 @@ func (w *wiring) conversation(ctx context.Context) error {
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Flows: w.store.Flows(), Host: w.courier,
 		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, ActivationFlow: w.cfg.ActivationFlow, Outbox: w.store.Alarms(),
-		QStash: w.alarms, Own: w.alarms.own, Flow: flow, Catalog: texts, Metrics: measured,
+		QStash: w.alarms, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		QStashReach: w.alarms.Reach, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	if w.alarms.timer != nil {
+		c.Timer = w.alarms.timer
+	}
 	w.people = people.New(people.Config{
 		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Texts: w.engagement.Texts, Numbers: w.cfg.Numbers,
 		Log: w.deps.Log, Now: w.deps.Now, Settings: w.store.People(),

@@ -57,8 +57,8 @@ type publishing struct {
 	outbox.Publisher
 	alarms.Deleter
 
-	Reach time.Duration  // how far ahead it takes alarms; 0 for any time
-	own   *alarms.Engine // nil unless it is the one engine, and rings
+	Reach time.Duration     // how far ahead it takes alarms; 0 for any time
+	timer *alarmclock.Timer // nil unless the database is the one engine, and rings
 	rows  *queue.Queue
 	wake  chan struct{}
 }
@@ -70,8 +70,8 @@ func (w *wiring) openAlarms() error {
 	own := &alarms.Engine{DB: w.pool, Intake: queue.NewIntake(rows), Wake: wake, Now: w.deps.Now}
 	w.alarms = publishing{Publisher: own, Deleter: own, rows: rows, wake: wake}
 	if w.cfg.Alarms == alarmsPostgres {
-		if !w.cfg.SchedulingDisabled {
-			w.alarms.own = own
+		if !w.cfg.SchedulingDisabled && w.deps.Beats { // by the machine's clock
+			w.alarms.timer = alarmclock.NewTimer(w.store.Alarms(), w.deps.Log, w.deps.Now)
 		}
 		return nil
 	}
@@ -125,12 +125,13 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
 		Metrics: counted, MaxLost: alarmMaxLost, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	if w.alarms.own != nil {
-		w.alarms.own.Runner = w.ringing
-	}
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
 	if !w.cfg.SchedulingDisabled { // else they ring once it is lifted
 		w.components = append(w.components, bounded(w.loops.Loop("alarms", w.ringing.Loop(w.deps.Rest).Run), stopLoops))
+	}
+	if timer := w.alarms.timer; timer != nil {
+		timer.Clock, timer.Transient = clock, transient
+		w.components = append(w.components, bounded(w.loops.Loop("timer", timer.Loop(w.deps.Rest).Run), stopLoops))
 	}
 	w.components = append(w.components,
 		w.loops.Loop("alarms-retention", ended.Loop(w.deps.Rest).Run))

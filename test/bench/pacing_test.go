@@ -21,6 +21,7 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
 )
 
 const (
@@ -174,6 +175,7 @@ func (s *server) ring(tb testing.TB, c *alarmClock, w wiring, database string, p
 			c.set(person.body(), due)
 			continue
 		}
+		c.due[person.Phone] = []time.Time{due}
 		stored.Queue(sqlStoreAlarm, person.Session, due, stack.OrgID, conversation.StepRoute.Label, string(person.body()))
 	}
 	conn, err := pgx.Connect(tb.Context(), s.private.URL(database, "postgres"))
@@ -186,12 +188,12 @@ func (s *server) ring(tb testing.TB, c *alarmClock, w wiring, database string, p
 	}
 	c.under.Wait()
 	if w.alarms == "postgres" {
-		rows, _ := conn.Query(tb.Context(), sqlDueAt) // ForEachRow returns the error that rows carry
-		var session string
-		var due time.Time
-		_, err := pgx.ForEachRow(rows, []any{&session, &due}, func() error {
-			phone := c.phones[session]
-			c.due[phone] = append(c.due[phone], due)
+		rows, _ := conn.Query(tb.Context(), sqlTaken) // ForEachRow returns the error that rows carry
+		var id, step string
+		var taken time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id, &step, &taken}, func() error {
+			phone := c.phones[id]
+			c.due[phone] = append(c.due[phone], taken.Add(pauses[step]))
 			return nil
 		})
 		require.NoError(tb, err)
@@ -205,8 +207,17 @@ with alarm as (update step_alarms set due_at = $2 where session_id = $1::uuid re
 insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 select gen_random_uuid(), $3::uuid, 'seeded-' || $1, $4, '', jsonb_build_object('due', due_at, 'body', $5::jsonb), 'pending', due_at, now(), now()
 from alarm`
-	sqlDueAt = `select session_id::text, due_at from step_alarms order by session_id, step_id`
+	sqlTaken = `select session_id::text, step_id, at from session_transitions where kind = 'sent' order by session_id, id`
 )
+
+// pauses are those between a step and the next one, by the step.
+var pauses = func() map[string]time.Duration {
+	after, steps := map[string]time.Duration{}, session.DefaultFlow().Steps()
+	for i, s := range steps[1:] {
+		after[string(steps[i].ID)] = s.Delay
+	}
+	return after
+}()
 
 // alarmClock plays QStash: it delivers an alarm when it is due, and again after a refusal. It notes, too, when Twilio is asked.
 type alarmClock struct {

@@ -90,10 +90,22 @@ func mutations() []mutation {
 			old:  "from moved m where (@alarm::uuid[])[m.n] is not null", without: "from moved m where (@alarm::uuid[])[m.n] is not null and false",
 		},
 		{
-			guard: "the job of our own engine is written with the move", in: "./services/onboarding/alarmclock",
-			run:  "TestAlarms/PaceTheBurst",
+			guard: "a process deletes no alarm that the relay has taken over", in: "./services/onboarding/alarmclock",
+			run:  "TestTimer/DeletesOnlyWhatIsUnderItsLease",
 			file: "services/onboarding/conversation/store_alarms.go",
-			old:  "from moved m where (@ring::uuid[])[m.n] is not null", without: "from moved m where (@ring::uuid[])[m.n] is not null and false",
+			old:  " and a.lease_token = r.lease`", without: "`",
+		},
+		{
+			guard: "the alarms of a process that stops go back to the relays", in: "./services/onboarding/alarmclock",
+			run:  "TestTimer/OfAProcessThatStops",
+			file: "platform/outbox/table.go",
+			old:  "set lease_token = null, lease_until = @at from unnest", without: "set lease_token = null from unnest",
+		},
+		{
+			guard: "an alarm under a lease that is over is the relay's", in: "./services/onboarding/alarmclock",
+			run:  "TestTimer/OfAProcessThatStoodStill",
+			file: "services/onboarding/alarmclock/timer.go",
+			old:  "if !t.Now().Before(a.LeaseUntil) {", without: "if false {",
 		},
 		{
 			guard: "an alarm that was not published is published", in: "./services/onboarding/conversation",

@@ -58,13 +58,18 @@ func (r *Clock) step(ctx context.Context, j queue.Job) error {
 		return &queue.Permanent{Cause: err}
 	}
 	result, err := r.Conversations.ExecuteStep(ctx, alarm, j.ID, conversation.EarlyRuns)
+	return r.ended(ctx, rings.Due, result, err)
+}
+
+// ended measures an executed step, and returns what its error asks for.
+func (r *Clock) ended(ctx context.Context, due time.Time, result conversation.StepResult, err error) error {
 	outcome := "sent"
 	if err != nil {
 		outcome = "failed"
 	} else if result.Skip != "" {
 		outcome = "skipped"
 	}
-	r.Lateness.Record(ctx, r.Now().Sub(rings.Due), outcome)
+	r.Lateness.Record(ctx, r.Now().Sub(due), outcome)
 	err = r.again(err)
 	if told, ok := rpc.ErrorFrom(r.Answer(err)); ok && told.RetryAfter > 0 { // such as until a cap lifts
 		return &queue.Later{After: told.RetryAfter, Cause: err}
@@ -119,12 +124,17 @@ func (r *Clock) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 		_, err := r.Goals.AlarmFailed(ctx, goal.GetGoalId(), j.ID)
 		return err
 	}
-	failed := conversation.DeadLetter{
-		SourceMessageID: j.ID, Payload: rings.Body, Status: http.StatusInternalServerError, Response: []byte(r.told(cause)), Retried: j.Attempts,
-		At: r.Now(),
-	}
+	failed := r.letter(j.ID, rings.Body, cause)
+	failed.Retried = j.Attempts
 	if step, issues := payload.DecodeStep(rings.Body); issues == nil && conversation.StepPayload(step).Validate() == nil {
 		failed.SessionID, failed.StepID = step.GetSessionId(), step.GetStepId()
 	}
 	return r.Letters.AddDeadLetter(ctx, failed)
+}
+
+// letter is the dead letter of an alarm.
+func (r *Clock) letter(id string, body []byte, cause error) conversation.DeadLetter {
+	return conversation.DeadLetter{
+		SourceMessageID: id, Payload: body, Status: http.StatusInternalServerError, Response: []byte(r.told(cause)), At: r.Now(),
+	}
 }

@@ -44,20 +44,6 @@ func TestAlarms(t *testing.T) {
 	t.Parallel()
 	type bundle = onboardingtest.Bundle
 
-	onboardingtest.Subtest(t, "PaceTheBurst", setup, func(t *testing.T, b *bundle) {
-		countRings(b)
-		ports := b.Healthy()
-		b.Serve(b.Start(ports))
-		p, _ := b.Finished()
-		b.Completes(p)
-		b.KeepsPace(p)
-		require.Empty(t, b.QStash.Record().Of(emulator.Published))
-		require.Equal(t, 4, b.Count(sqlRung))
-		for _, call := range []string{"Publish", "AlarmPublished"} {
-			require.NotContains(t, ports.Calls, call, "each job is of the transaction of its move")
-		}
-	})
-
 	onboardingtest.Subtest(t, "OfAPausedOrganisationStayInTheOutbox", setup, func(t *testing.T, b *bundle) {
 		p, _ := b.Explained()
 		b.Pauses("")
@@ -75,6 +61,9 @@ func TestAlarms(t *testing.T) {
 		b.Messaging.Script(messagingtest.First(messagingtest.Unavailable, messagingtest.Unavailable))
 		b.Reply(p, "ok")
 		b.Work()
+		b.Clock.Advance(alarms.Backoff(1))
+		b.Work()
+		b.Work()
 		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where attempts = 1`))
 		b.Quiet()
 		b.Completes(p)
@@ -86,7 +75,7 @@ func TestAlarms(t *testing.T) {
 		b.Messaging.Script(messagingtest.First(messagingtest.Throttle))
 		b.Reply(p, "ok")
 		b.Work()
-		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where attempts = 1 and next_retry_at < $1`, b.Clock.Now().Add(alarms.Backoff(1))))
+		require.Equal(t, 1, b.Count(`select count(*) from step_alarms where last_error <> '' and lease_until < $1`, b.Clock.Now().Add(alarms.Backoff(1))))
 		b.Quiet()
 		b.Completes(p)
 	})

@@ -11,7 +11,6 @@ import (
 
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -22,7 +21,7 @@ var StepRoute = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/on
 // newOutbox is the outbox of the steps' alarms: what they are to QStash, to logs and to traces.
 func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 	return &outbox.Outbox[session.Alarm]{
-		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Stored: c.stored, Scheduled: c.scheduled,
+		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Rings: c.rings, Scheduled: c.scheduled,
 		Attrs: func(a session.Alarm) []any { return []any{"step_id", string(a.StepID), "session_id", a.SessionID} },
 		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
 			return c.Spans.Begin(ctx, "onboarding.alarm", a.SessionID)
@@ -56,16 +55,9 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 	}, err
 }
 
-// stored reports whether our database rings an alarm already, and tells its loop.
-func (c *Service) stored(a session.Alarm) bool {
-	r := a.Ring
-	if r == nil {
-		return false
-	}
-	c.Own.Stored(queue.New{
-		ID: r.ID, OrgID: a.OrgID, EventType: r.Label, Payload: r.Payload, MaxAttempts: r.Attempts, At: c.Now(), DueAt: r.DueAt,
-	}, r.LeaseToken)
-	return true
+// rings reports whether this process rings an alarm itself.
+func (c *Service) rings(a session.Alarm) bool {
+	return c.Timer != nil && !a.LeaseUntil.IsZero() && c.Timer.Set(a)
 }
 
 // Overdue is a session with a due step that was not executed although its alarm was published.

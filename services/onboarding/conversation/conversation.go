@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
@@ -28,9 +27,7 @@ type Config struct {
 	Carrier carrier
 	Outbox  outbox.Rows[session.Alarm]
 	QStash  outbox.Publisher
-	// Own rings alarms where it is the one engine: a move stores its alarm's job in the same transaction. Nil where QStash has them, too, or
-	// scheduling is disabled.
-	Own     *alarms.Engine
+	Timer   timer           // rings in this process what is due soon; nil where QStash rings, or scheduling is disabled
 	Flow    session.Flow    // the deployment's own conversation
 	Flows   published       // of organisations
 	Host    host            // the application that flows call

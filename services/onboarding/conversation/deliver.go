@@ -99,6 +99,7 @@ type order struct {
 	Cause         *Cause
 	Consent       people.ConsentRecord // of an opening
 	Reserved      bool                 // of one that a run begins
+	Rang          *session.Alarm       // of a step that this process has rung
 	// Before are the timeline entries before those of the message, whatever its outcome: the reply that it answers.
 	Before []session.Entry
 	// Then is the move after the message was taken, with the entries that follow those of the message.
@@ -128,7 +129,7 @@ func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, err
 	if err != nil {
 		return sent, session.Move{}, err
 	}
-	move.Entries = append(slices.Clone(o.Before), move.Entries...)
+	move.Entries, move.Rang = append(slices.Clone(o.Before), move.Entries...), o.Rang
 	if err := c.Store.Move(ctx, move, o.Cause); err != nil {
 		return sent, session.Move{}, err
 	}

@@ -10,6 +10,14 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
+// timer rings the alarms that are due soon in the process that set them; alarmclock.Timer implements it.
+type timer interface {
+	// Lease returns until when an alarm is leased to this timer; zero for one that it does not take.
+	Lease(due time.Time) time.Time
+	// Set takes an alarm that is stored under such a lease, unless the timer is full or stops.
+	Set(a session.Alarm) bool
+}
+
 // store keeps conversations. Each method is one intention: a statement, or a separate transaction. Store implements
 // it, and the crash matrix puts one in its place that fails at the k-th call.
 type store interface {

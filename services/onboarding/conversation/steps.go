@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/platform/alarms"
-	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -21,6 +19,7 @@ type StepResult struct {
 	Skip      session.SkipReason // why nothing was sent now; empty when the message was
 	MessageID string
 	Next      session.StepID // due next; empty after the last step or when nothing was advanced
+	Moved     bool           // this execution moved the session
 }
 
 // StepParked is a step that cannot be sent. The session waits for an operator, with this reason.
@@ -59,14 +58,30 @@ type StepDue struct {
 	Now   time.Time // by its newest alarm, whatever has set that, but for those that only read a receipt again
 }
 
+// execution has the reason for which a step is executed.
+type execution struct {
+	CorrelationID string
+	Early         Early
+	Rang          *session.Alarm // that this process kept; nil for a call
+}
+
 // ExecuteStep performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, ErrNoSession for an operator,
 // *NotDue, *StepParked, *Pending, ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
 func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correlationID string, early Early) (StepResult, error) {
+	return c.execute(ctx, p, execution{CorrelationID: correlationID, Early: early})
+}
+
+// Ring is ExecuteStep for an alarm that this process kept. Where the session moves, the alarm is deleted with it.
+func (c *Service) Ring(ctx context.Context, a session.Alarm) (StepResult, error) {
+	return c.execute(ctx, a.Payload(), execution{CorrelationID: a.ID, Early: EarlyRuns, Rang: &a})
+}
+
+func (c *Service) execute(ctx context.Context, p session.StepPayload, e execution) (StepResult, error) {
 	ctx, end := c.Spans.Begin(ctx, "onboarding.step", p.SessionID)
 	defer end()
 	c.lastStep.Store(c.Now().UnixNano())
 	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_handler_invoked",
-		slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("correlation_id", correlationID))
+		slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("correlation_id", e.CorrelationID))
 	view, due, err := c.Store.LoadStep(ctx, p.SessionID)
 	none := errors.Is(err, ErrNoSession)
 	if err != nil && !none {
@@ -78,7 +93,7 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 		return StepResult{}, unread
 	case !c.schedules(f, view.Session, p.StepID):
 		return StepResult{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
-	case none && early == EarlyRuns:
+	case none && e.Early == EarlyRuns:
 		return c.skip(ctx, p, session.SkipSessionNotFound, ""), nil
 	case none:
 		return StepResult{}, err
@@ -86,10 +101,10 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	if ok, reason := session.MayExecute(view.Session.ProfileID, view.Snapshot(), p); !ok {
 		return c.skip(ctx, p, reason, ""), nil
 	}
-	if view.Session.Flow != "" && early == EarlyRuns && due.First.After(c.Now().Add(alarmSkew)) { // of an earlier visit of the step
+	if view.Session.Flow != "" && e.Early == EarlyRuns && due.First.After(c.Now().Add(alarmSkew)) { // of an earlier visit of the step
 		return c.skip(ctx, p, session.SkipStale, ""), nil
 	}
-	result, err := c.sendStep(ctx, p, f, view, due, correlationID, early)
+	result, err := c.sendStep(ctx, p, f, view, due, e)
 	switch {
 	case errors.Is(err, people.ErrConflict):
 		return c.overtaken(ctx, p, result.MessageID)
@@ -117,7 +132,7 @@ func (c *Service) schedules(f *flow.Flow, r session.Record, step session.StepID)
 
 // sendStep sends the step of a session that waits for it, unless it has to wait itself.
 func (c *Service) sendStep(
-	ctx context.Context, p session.StepPayload, f *flow.Flow, view View, due StepDue, correlationID string, early Early,
+	ctx context.Context, p session.StepPayload, f *flow.Flow, view View, due StepDue, e execution,
 ) (StepResult, error) {
 	r, now, ahead := view.Session, c.Now(), false
 	at, err := session.Position(f, r)
@@ -132,8 +147,8 @@ func (c *Service) sendStep(
 			return c.skipUnless(ctx, p, session.SkipQuietHours, err)
 		}
 	}
-	if early != EarlyRuns && due.Now.After(now) {
-		if err := c.beforeDue(ctx, r, due.Now.Sub(now), early); err != nil {
+	if e.Early != EarlyRuns && due.Now.After(now) {
+		if err := c.beforeDue(ctx, r, due.Now.Sub(now), e.Early); err != nil {
 			return StepResult{}, err
 		}
 		ahead = true
@@ -145,7 +160,7 @@ func (c *Service) sendStep(
 	}
 	sent, move, err := c.deliver(ctx, order{
 		View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(r, at.Key),
-		CorrelationID: correlationID, Trigger: session.TriggerStep,
+		CorrelationID: e.CorrelationID, Trigger: session.TriggerStep, Rang: e.Rang,
 		Then: func(ctx context.Context, s Sent) (session.Move, error) {
 			move := session.AfterStep(f, r, view.person(f), at, s.AcceptedAt, s.AskedAt, c.Now())
 			return move, c.armed(ctx, view, &move)
@@ -197,7 +212,7 @@ func (c *Service) conclude(ctx context.Context, p session.StepPayload, sent Sent
 	if sent.Outcome == AlreadyAccepted {
 		result = c.skip(ctx, p, session.SkipAlreadySent, sent.MessageID)
 	}
-	result.Next = move.NextStep
+	result.Next, result.Moved = move.NextStep, true
 	return result, nil
 }
 
@@ -258,8 +273,7 @@ func stepKey(r session.Record, key string) string {
 	return session.Key(r.ProfileID, r.ID, session.StepID(key))
 }
 
-// armed gives the alarm of a move its id and its lease, and a new generation where the session was at the step before. Our own database
-// rings it from the move's commit on.
+// armed gives the alarm of a move its id and its lease, and a new generation where the session was at the step before.
 func (c *Service) armed(ctx context.Context, view View, move *session.Move) error {
 	if move.Alarm == nil {
 		return nil
@@ -272,20 +286,10 @@ func (c *Service) armed(ctx context.Context, view View, move *session.Move) erro
 		move.Alarm.Generation = newest + 1
 	}
 	move.Alarm = leased(*move.Alarm)
-	if c.Own == nil || view.SchedulingPaused || postgres.Bounded(ctx) { // a call of a person may not write such a job
-		return nil
+	if c.Timer != nil && !view.SchedulingPaused {
+		move.Alarm.LeaseUntil = c.Timer.Lease(move.Alarm.DueAt)
 	}
-	job, err := stepJob(*move.Alarm)
-	if err != nil {
-		return err
-	}
-	n, err := alarms.NewJob(job, c.Now())
-	lease := c.Own.Lease(n)
-	move.Alarm.Ring = &session.Ring{
-		ID: n.ID, Key: n.Key, Label: n.EventType, Payload: n.Payload, Attempts: n.MaxAttempts, DueAt: n.DueAt,
-		LeaseToken: lease.Token, LeaseUntil: lease.Until,
-	}
-	return err
+	return nil
 }
 
 // leased gives an alarm its id and leases it to the caller, who publishes it after the commit.

@@ -34,47 +34,36 @@ func stepAlarms(pool postgres.DB) *outbox.Store[session.Alarm] {
 // alarm has nothing left to do.
 const sqlAlarmOfMove = `
     insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_token,
-        lease_until, created_at, published_at, qstash_message_id)
+        lease_until, created_at)
     select (@alarm::uuid[])[m.n], m.org_id, m.id, m.profile_id, (@alarm_step::text[])[m.n], (@alarm_token::text[])[m.n],
         (@generation::int[])[m.n], (@alarm_cause::text[])[m.n], (@due::timestamptz[])[m.n], (@lease::uuid[])[m.n],
-        (@lease_until::timestamptz[])[m.n], m.at, case when (@ring::uuid[])[m.n] is not null then m.at end, (@ring::uuid[])[m.n]::text
+        (@lease_until::timestamptz[])[m.n], m.at
     from moved m where (@alarm::uuid[])[m.n] is not null`
 
-// sqlRingOfMove has our database ring the alarm, as alarms.Engine does after a commit. An alarm that has its identity rings in its place.
-// One with a lease is stored as claimed by this process.
-const sqlRingOfMove = `
-    insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, next_retry_at, lease_token,
-        lease_until, created_at, updated_at)
-    select (@ring::uuid[])[m.n], m.org_id, (@ring_key::text[])[m.n], (@ring_label::text[])[m.n], '', (@ring_payload::jsonb[])[m.n],
-        case when (@ring_lease::uuid[])[m.n] is null then 'pending' else 'processing' end, (@ring_attempts::int[])[m.n],
-        case when (@ring_lease::uuid[])[m.n] is null then (@ring_due::timestamptz[])[m.n] end, (@ring_lease::uuid[])[m.n],
-        (@ring_lease_until::timestamptz[])[m.n], m.at, m.at
-    from moved m where (@ring::uuid[])[m.n] is not null
-    on conflict (org_id, idempotency_key) do nothing`
+// sqlRangOfMove deletes the alarm that this process rang for the move, unless the relay has taken it over.
+const sqlRangOfMove = `
+    delete from step_alarms a using (select (@rang::uuid[])[m.n] as id, (@rang_lease::uuid[])[m.n] as lease from moved m) r
+    where a.id = r.id and a.id = any(@rang::uuid[]) and a.lease_token = r.lease`
 
-// alarmArgs adds the arguments of an alarm; without one all of them are null.
-func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
+// alarmArgs adds the arguments of the alarm that a move sets, and of the one that it answers; without one they are null.
+func alarmArgs(args postgres.Args, m session.Move) {
 	for _, name := range []string{
-		"alarm", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
-		"ring", "ring_key", "ring_label", "ring_payload", "ring_attempts", "ring_due", "ring_lease", "ring_lease_until",
+		"alarm", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until", "rang", "rang_lease",
 	} {
 		args[name] = nil
 	}
+	if m.Rang != nil {
+		args["rang"], args["rang_lease"] = m.Rang.ID, m.Rang.LeaseToken
+	}
+	a := m.Alarm
 	if a == nil {
 		return
 	}
 	args["alarm"], args["alarm_step"] = a.ID, string(a.StepID)
 	args["alarm_token"], args["generation"], args["alarm_cause"] = string(a.ExpectedStateToken), a.Generation, string(a.Cause)
-	args["due"], args["lease_until"] = a.DueAt, at
-	switch r := a.Ring; {
-	case r != nil:
-		args["ring"], args["ring_key"], args["ring_label"], args["ring_payload"] = r.ID, r.Key, r.Label, r.Payload
-		args["ring_attempts"], args["ring_due"] = r.Attempts, r.DueAt
-		if r.LeaseToken != "" {
-			args["ring_lease"], args["ring_lease_until"] = r.LeaseToken, r.LeaseUntil
-		}
-	case a.LeaseToken != "": // the process that moved the session publishes it; without a lease the relay does
-		args["lease"], args["lease_until"] = a.LeaseToken, at.Add(outbox.PublishLease)
+	args["due"], args["lease_until"] = a.DueAt, m.At
+	if a.LeaseToken != "" { // else it is the relay's at once
+		args["lease"], args["lease_until"] = a.LeaseToken, laterOf(a.LeaseUntil, m.At.Add(outbox.PublishLease))
 	}
 }
 

@@ -64,7 +64,7 @@ const sqlMovedRows = `returning u.n, s.id, s.org_id, s.profile_id, s.next_step_i
 
 // sqlFollows writes what follows from the moves that were made. Each part of a statement costs time, so the rare ones have their own text.
 func sqlFollows(rare bool) string {
-	follows := []string{sqlNotesOfMove, sqlLettersOfMove, `alarmed as (` + sqlAlarmOfMove + `)`, `rung as (` + sqlRingOfMove + `)`}
+	follows := []string{sqlNotesOfMove, sqlLettersOfMove, `alarmed as (` + sqlAlarmOfMove + `)`, `rang as (` + sqlRangOfMove + `)`}
 	if rare {
 		follows = append(follows, sqlFieldsOfMove, sqlFollowOfMove, `ticketed as (`+sqlTicketOfMove+`)`)
 	}
@@ -211,7 +211,7 @@ func moveArgs(m session.Move, cause *Cause) postgres.Args {
 		"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
 		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At,
 	}
-	alarmArgs(args, m.Alarm, m.At)
+	alarmArgs(args, m)
 	flowArgs(args, m)
 	ticketArgs(args, m, cause)
 	entries := make([]noted, len(m.Entries))

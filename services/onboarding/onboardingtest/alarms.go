@@ -41,17 +41,24 @@ func (b *Bundle) Ring(engine string) {
 // rings lets the alarms of our database ring that are due.
 func (b *Bundle) rings(p *Running) {
 	if !p.Ports.Dead() {
+		p.Timer.Drain(b.T.Context())
 		_, _ = p.Alarms.Drain(b.T.Context())
 	}
 	b.Idle()
 }
 
-// clockOf returns what rings the alarms of our database.
-func (b *Bundle) clockOf(c *conversation.Service, g *goals.Service, log *slog.Logger) *queue.Runner {
+// clocks returns what rings the alarms that a process keeps, and those of our database.
+func (b *Bundle) clocks(p *Ports, c *conversation.Service, g *goals.Service, log *slog.Logger) (*alarmclock.Timer, *queue.Runner) {
 	clock := &alarmclock.Clock{
 		Conversations: c, Goals: g, Letters: b.Store.Conversations(), Answer: onboarding.Answer, Now: b.Clock.Now,
 	}
-	return queue.NewRunner(queue.Config{
+	timer := alarmclock.NewTimer(outboxRows{p}, log, b.Clock.Now)
+	timer.Clock = clock
+	if b.ringsOwn {
+		c.Timer = timer
+		timer.Drain(b.T.Context()) // it takes alarms from now on
+	}
+	return timer, queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: alarms.NewQueue(b.Pool), Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Log: log,
 		Now: b.Clock.Now,
 	})
@@ -61,8 +68,9 @@ func (b *Bundle) clockOf(c *conversation.Service, g *goals.Service, log *slog.Lo
 func (b *Bundle) nextAlarm() (time.Time, bool) {
 	var next *time.Time
 	require.NoError(b.T, b.Pool.QueryRow(b.T.Context(), `select min(next_retry_at) from alarm_jobs where status = 'pending'`).Scan(&next))
-	if next == nil {
-		return time.Time{}, false
+	at, set := b.Current().Timer.NextDue()
+	if next == nil || set && at.Before(*next) {
+		return at, set
 	}
 	return *next, true
 }

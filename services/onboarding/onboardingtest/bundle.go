@@ -21,12 +21,12 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/subscriber"
-	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/alarmclock"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
@@ -169,6 +169,7 @@ type Running struct {
 	Runner   *queue.Runner
 	Outreach *queue.Runner
 	Alarms   *queue.Runner // of ALARMS=postgres
+	Timer    *alarmclock.Timer
 	Relay    *outbox.Outbox[session.Alarm]
 	Sweeper  *outbox.Sweeper[conversation.Overdue]
 }
@@ -188,12 +189,8 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Goals: later, Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.Flow.UnknownSends(),
 		Log: logger, Now: now,
 	}
-	var own *alarms.Engine // of this process
-	if b.ringsOwn {
-		own = b.Own()
-	}
 	service := conversation.New(conversation.Config{
-		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Own: own, Flow: b.Flow, Catalog: catalog.Default(),
+		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
 		Flows: b.Store.Flows(), Host: b.Host,
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
@@ -222,15 +219,12 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Stores.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
 		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
 	})
-	rings := b.clockOf(service, later, logger)
-	if own != nil {
-		own.Runner = rings
-	}
+	timer, rings := b.clocks(p, service, later, logger)
 	failures, err := dedup.New(&dedup.Postgres{Pool: b.Pool}, dedup.Lock, logger, now)
 	require.NoError(b.T, err)
 	return &Running{
 		Ports: p, Goals: later, Service: service, Inbound: comes, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
-		Persons: persons, Runs: many, Alarms: rings,
+		Persons: persons, Runs: many, Alarms: rings, Timer: timer,
 		Server: onboarding.NewService(
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
 			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},

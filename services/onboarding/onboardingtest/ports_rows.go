@@ -97,6 +97,10 @@ func (o outboxRows) Release(ctx context.Context, a session.Alarm, cause string, 
 	return act(o.p, "AlarmReleased", func() error { return o.p.Stores.Alarms().Release(ctx, a, cause, retryAt) })
 }
 
+func (o outboxRows) Return(ctx context.Context, alarms []session.Alarm, at time.Time) error {
+	return act(o.p, "AlarmsReturned", func() error { return o.p.Stores.Alarms().Return(ctx, alarms, at) })
+}
+
 func (o outboxRows) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
 	err = act(o.p, "NotifyUnpublished", func() (err error) {
 		n, since, err = o.p.Stores.Alarms().NotifyUnpublished(ctx, before, now)

@@ -44,13 +44,17 @@ select
      ) meant) as waiting_since,
     (select count(*) from (
         select from step_alarms a
-        where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations))
+        where ` + sqlLeft + `
         limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
-     where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations))) as written_at,
+     where ` + sqlLeft + `) as written_at,
     (select count(*) from (select from dead_letters d where ` + conversation.LetterOpen + ` limit @most) d) as dead_letters,
     (select count(*) from scheduling_pauses) as pauses,
     (select min(e.requested_at) from erasures e where e.next_try_at is not null) as erasing_since`
+
+// sqlLeft is an alarm that was not published, and that the process which wrote it does not publish or ring any more.
+const sqlLeft = `a.published_at is null and (a.attempts > 0 or a.lease_until <= @now)
+        and (@kept or a.org_id not in (select org_id from paused_organisations))`
 
 // Gauges counts how the conversations stand of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {

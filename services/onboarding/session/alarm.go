@@ -28,18 +28,8 @@ type Alarm struct {
 	Generation         int // 1 for the first; each time the alarm is set again adds one
 	Cause              AlarmCause
 	DueAt              time.Time
-	LeaseToken         string // of its publisher
-	Ring               *Ring  `db:"-"` // nil for one that is published after it is written
-}
-
-// Ring is the row of alarm_jobs for an alarm. It is stored in the same transaction.
-type Ring struct {
-	ID, Key, Label string
-	Payload        []byte // JSON
-	Attempts       int    // at most
-	DueAt          time.Time
-	LeaseToken     string // set if the process that stores the alarm rings it at once; empty: a claim takes it when it is due
-	LeaseUntil     time.Time
+	LeaseToken         string    // of the process that publishes it, or rings it itself
+	LeaseUntil         time.Time `db:"-"` // of an alarm that this process rings itself; zero for one that it publishes
 }
 
 // NewAlarm returns the alarm for a step of a session in the burst; its publisher sets the lease.

@@ -96,6 +96,7 @@ type Move struct {
 	At       time.Time
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
+	Rang     *Alarm // the alarm that this process kept and rang; it is deleted
 	Settled  bool   // nothing is left to do of the job that causes it: a resume does not take it up again
 	// Position is the new place in a published flow, and Learnt has the fields that the flow learnt.
 	Position flow.State
