@@ -101,6 +101,7 @@ var table = []struct {
 	{goals.ErrUndone, codes.FailedPrecondition, onboardingv1.Reason_REASON_GOAL_STATUS},
 	{events.ErrNoSubscription, codes.NotFound, onboardingv1.Reason_REASON_SUBSCRIPTION_NOT_FOUND},
 	{events.ErrRotating, codes.FailedPrecondition, onboardingv1.Reason_REASON_SECRET_ROTATING},
+	{events.ErrPaused, codes.FailedPrecondition, onboardingv1.Reason_REASON_DELIVERY_STATUS},
 	{events.ErrNoDelivery, codes.NotFound, onboardingv1.Reason_REASON_DELIVERY_NOT_FOUND},
 	{events.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SUBSCRIPTIONS},
 	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},

@@ -161,11 +161,13 @@ func (c *Courier) CheckURL(raw string) error {
 func (c *Courier) Deliver(ctx context.Context, j queue.Job) error {
 	id, _, _ := strings.Cut(j.Subject, ":")
 	s, err := c.Subscriptions.Subscription(ctx, id)
-	if errors.Is(err, ErrNoSubscription) || s.Status == Paused { // its deliveries have gone with it, or back to the log
+	switch {
+	case errors.Is(err, ErrNoSubscription): // its deliveries have gone with it
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case s.Status == Paused: // most of its deliveries have gone back to the log
+		return &queue.Permanent{Cause: ErrPaused}
 	}
 	eventID, body, err := c.body(ctx, s, j.Payload)
 	if err != nil {

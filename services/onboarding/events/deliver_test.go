@@ -175,6 +175,35 @@ func TestDeliveries(t *testing.T) {
 		require.True(t, missed)
 	})
 
+	t.Run("ADeliveryOfAPausedSubscriptionIsReplayedOnceThatIsResumed", func(t *testing.T) {
+		t.Parallel()
+		w, host := setup(t), newSubscriber(t)
+		s, f, r := w.subscribes(host.URL), w.feed(), w.runner(w.courier())
+		host.knows(s)
+		w.tells(orgID, "session.advanced", "ana", 1)
+		w.moves(f)
+		w.exec(`update event_deliveries set status = 'failed', processed_at = $1`, w.clock.Now())
+		_, err := w.store.Pause(t.Context(), s.ID, events.PausedByHand, w.clock.Now())
+		require.NoError(t, err)
+		failed, err := w.store.Deliveries().List(t.Context(), queue.Filter{OrgID: orgID, Status: queue.StatusFailed, Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, failed, 1)
+		replays := func() error {
+			_, err := w.store.ReplayDelivery(t.Context(), orgID, failed[0].ID, w.clock.Now())
+			return err
+		}
+		require.ErrorIs(t, replays(), events.ErrPaused)
+		w.exec(`update event_deliveries set status = 'pending', processed_at = null`) // as 0.1.0 replays it
+		w.drains(r)
+		require.Equal(t, 1, w.count(`select count(*) from event_deliveries where status = 'failed' and error_message = $1`,
+			events.ErrPaused.Error()))
+		_, _, err = w.store.Resume(t.Context(), orgID, s.ID, w.clock.Now())
+		require.NoError(t, err)
+		require.NoError(t, replays())
+		w.drains(r)
+		require.Equal(t, map[string][]int64{"ana": {1}}, host.got)
+	})
+
 	t.Run("WhoFallsBehindWhatIsKeptIsPaused", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t)

@@ -32,6 +32,8 @@ var (
 	ErrNoSubscription = errors.New("the organisation has no such subscription")
 	// ErrNoDelivery is a delivery that it does not have.
 	ErrNoDelivery = errors.New("the organisation has no such delivery")
+	// ErrPaused is a delivery of a paused subscription, which is not tried again before that is resumed.
+	ErrPaused = errors.New("the subscription of this delivery is paused; resume the subscription first, then replay")
 	// ErrTooMany is one subscription more than an organisation may have.
 	ErrTooMany = errors.New("the organisation has 20 subscriptions; delete one first")
 	// ErrRotating is a second rotation while events are still signed with the secret before: it would end the one that receivers use.

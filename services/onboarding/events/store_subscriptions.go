@@ -189,11 +189,26 @@ func (s *Store) Succeeding(ctx context.Context, id string) error {
 	return wrap("note a delivery", err)
 }
 
-// ReplayDelivery gives a failed delivery of the organisation all of its tries again. Errors: ErrNoDelivery, a *queue.StatusError.
-func (s *Store) ReplayDelivery(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
-	r, err := s.deliveries.Retry(ctx, s.pool, orgID, id, now)
-	if errors.Is(err, queue.ErrNoJob) {
-		return r, ErrNoDelivery
-	}
+const sqlLockActiveOf = `
+select from event_subscriptions
+where status = 'active' and id = (select d.subscription_id from event_deliveries d where d.org_id = @org and d.id = @id) for update`
+
+// ReplayDelivery gives a failed delivery of the organisation all of its tries again. Errors: ErrNoDelivery, ErrPaused, a
+// *queue.StatusError.
+func (s *Store) ReplayDelivery(ctx context.Context, orgID, id string, now time.Time) (r queue.Row, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		active, err := tx.Exec(ctx, sqlLockActiveOf, postgres.Args{"org": orgID, "id": id})
+		if err != nil {
+			return wrap("lock the subscription of a delivery", err)
+		}
+		r, err = s.deliveries.Retry(ctx, tx, orgID, id, now)
+		switch {
+		case errors.Is(err, queue.ErrNoJob):
+			return ErrNoDelivery
+		case err == nil && active.RowsAffected() == 0:
+			return ErrPaused
+		}
+		return err
+	})
 	return r, err
 }
