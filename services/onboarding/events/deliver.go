@@ -41,6 +41,8 @@ const (
 	noteTimeout = 5 * time.Second
 	// textWait is the time until the text of a message that messaging could not give is asked for again.
 	textWait = 10 * time.Second
+	// endedWait is the time after which a delivery of an organisation that has ended is looked at again.
+	endedWait = 10 * time.Minute
 	// maxURL bounds the URL of a subscriber, in bytes.
 	maxURL = 2000
 	// maxAnswer bounds the part of an answer that is read, so that the connection can be used again.
@@ -168,6 +170,8 @@ func (c *Courier) Deliver(ctx context.Context, j queue.Job) error {
 		return err
 	case s.Status == Paused: // most of its deliveries have gone back to the log
 		return &queue.Permanent{Cause: ErrPaused}
+	case s.Ended:
+		return &queue.Snooze{After: endedWait, Cause: errEnded} // it may be taken back
 	}
 	eventID, body, err := c.body(ctx, s, j.Payload)
 	if err != nil {

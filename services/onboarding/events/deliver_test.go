@@ -204,6 +204,34 @@ func TestDeliveries(t *testing.T) {
 		require.Equal(t, map[string][]int64{"ana": {1}}, host.got)
 	})
 
+	t.Run("NothingIsPostedForAnOrganisationThatHasEndedUntilItIsTakenBack", func(t *testing.T) {
+		t.Parallel()
+		w, host := setup(t), newSubscriber(t)
+		s, f, r := w.subscribes(host.URL), w.feed(), w.runner(w.courier())
+		host.knows(s)
+		w.tells(orgID, "session.advanced", "ana", 1)
+		w.moves(f) // the delivery is made, and the organisation ends
+		now := w.clock.Now()
+		w.exec(`insert into organisations (org_id, name, status, wanted, version, reason, changed_at, created_at, erase_after)
+			values ($1, 'Acme', 'ended', 'ended', 2, 'left', $2, $2, $3)`, orgID, now, now.Add(30*24*time.Hour))
+		w.drains(r)
+		w.clock.Advance(time.Hour)
+		w.tells(orgID, "session.advanced", "ana", 2)
+		w.moves(f)
+		w.drains(r)
+		require.Zero(t, host.tries)
+		require.Equal(t, 1, w.count(`select count(*) from event_deliveries`))
+		stand, err := w.store.Gauges(t.Context(), w.clock.Now().Add(time.Hour))
+		require.NoError(t, err)
+		require.Zero(t, stand.Behind, "nobody waits for it")
+
+		w.exec(`update organisations set status = 'active', wanted = 'active', erase_after = null`)
+		w.clock.Advance(10 * time.Minute)
+		w.moves(f)
+		w.drains(r)
+		require.Equal(t, map[string][]int64{"ana": {1, 2}}, host.got)
+	})
+
 	t.Run("WhoFallsBehindWhatIsKeptIsPaused", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t)

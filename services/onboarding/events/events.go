@@ -34,6 +34,8 @@ var (
 	ErrNoDelivery = errors.New("the organisation has no such delivery")
 	// ErrPaused is a delivery of a paused subscription, which is not tried again before that is resumed.
 	ErrPaused = errors.New("the subscription of this delivery is paused; resume the subscription first, then replay")
+	// errEnded is a delivery of an organisation that has ended.
+	errEnded = errors.New("the organisation has ended")
 	// ErrTooMany is one subscription more than an organisation may have.
 	ErrTooMany = errors.New("the organisation has 20 subscriptions; delete one first")
 	// ErrRotating is a second rotation while events are still signed with the secret before: it would end the one that receivers use.
@@ -120,6 +122,7 @@ type Subscription struct {
 	PausedReason   string
 	Cursor         int64
 	FailingSince   time.Time
+	Ended          bool // its organisation
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }

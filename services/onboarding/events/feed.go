@@ -38,7 +38,7 @@ type log interface { //nolint:interfacebloat // each is one step that a crash ma
 	Record(ctx context.Context, token string, now time.Time, limit int) (int, error)
 	// RecordIncoming adds events of messaging to the log, once. ErrLost.
 	RecordIncoming(ctx context.Context, token string, incoming []Incoming, now time.Time) error
-	// Behind are the active subscriptions for which there is something in the log.
+	// Behind are the subscriptions that are served, and for which there is something in the log.
 	Behind(ctx context.Context) ([]string, error)
 	// FanOut takes what is next for a subscription from the log, as long as no more than open deliveries of it wait, and makes deliveries
 	// of it; more says that there is more to take.

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/retention"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Store keeps the log, its subscriptions and their deliveries.
@@ -203,16 +204,19 @@ func (s *Store) Read(ctx context.Context, orgID string, after int64, types []str
 	return found, lookedTo, nil
 }
 
+// isServed holds for a subscription, s, that is active, and whose organisation has not ended.
+const isServed = `(s.status = 'active' and not ` + people.SQLEnded + `s.org_id))`
+
 const (
 	sqlBehind = `
 select s.id::text from event_subscriptions s
-where s.status = 'active' and exists (select from events e where e.org_id = s.org_id and e.seq > s.cursor_seq)
+where ` + isServed + ` and exists (select from events e where e.org_id = s.org_id and e.seq > s.cursor_seq)
 order by s.id`
 
 	sqlTakeSubscription = `
 select org_id::text, cursor_seq, types, (select count(*) from (
     select from event_deliveries d where d.subscription_id = s.id and d.status in ('pending', 'processing') limit @open) waiting)
-from event_subscriptions s where s.id = @id and s.status = 'active' for update`
+from event_subscriptions s where s.id = @id and ` + isServed + ` for update`
 
 	sqlNext = `
 select seq, event_id::text, org_id::text, type, subject, time, causation_id, data, recorded_at
@@ -230,7 +234,7 @@ on conflict (org_id, idempotency_key) do nothing`
 	sqlMoveCursor = `update event_subscriptions set cursor_seq = @seq where id = @subscription`
 )
 
-// Behind are the active subscriptions for which there is something in the log.
+// Behind are the subscriptions that are served, and for which there is something in the log.
 func (s *Store) Behind(ctx context.Context) (ids []string, err error) {
 	rows, err := s.pool.Query(ctx, sqlBehind)
 	if err == nil {
@@ -246,7 +250,7 @@ func (s *Store) FanOut(ctx context.Context, id string, limit, open int, now time
 		sub, waiting := Subscription{ID: id}, 0
 		err := tx.QueryRow(ctx, sqlTakeSubscription, postgres.Args{"id": id, "open": open}).Scan(&sub.OrgID, &sub.Cursor, &sub.Types, &waiting)
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && waiting >= open {
-			return nil // it is paused or gone, or has enough to do
+			return nil // it is paused, gone, or of an organisation that has ended, or has enough to do
 		}
 		if err != nil {
 			return err
@@ -354,7 +358,7 @@ select (select time from event_outbox order by id limit 1), (select count(*) fro
     (select count(*) from event_subscriptions where status = 'paused'), (
         select min(e.recorded_at) from event_subscriptions s cross join lateral (
             select recorded_at from events where org_id = s.org_id and seq > s.cursor_seq order by seq limit 1) e
-        where s.status = 'active')`
+        where ` + isServed + `)`
 
 // Gauges are the figures of the log.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {

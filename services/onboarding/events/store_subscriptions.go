@@ -11,16 +11,17 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 )
 
 const columnsOfSubscription = `id::text, org_id::text, url, types, include, secret, old_secret, old_secret_until, status, paused_reason,
-    cursor_seq, failing_since, created_at, updated_at`
+    cursor_seq, failing_since, ` + people.SQLEnded + `event_subscriptions.org_id), created_at, updated_at`
 
 func readSubscription(row pgx.CollectableRow) (s Subscription, err error) {
 	var include []string
 	var oldUntil, failing *time.Time
 	err = row.Scan(&s.ID, &s.OrgID, &s.URL, &s.Types, &include, &s.Secret, &s.OldSecret, &oldUntil, &s.Status, &s.PausedReason, &s.Cursor,
-		&failing, &s.CreatedAt, &s.UpdatedAt)
+		&failing, &s.Ended, &s.CreatedAt, &s.UpdatedAt)
 	s.Body, s.OldSecretUntil, s.FailingSince = len(include) > 0, postgres.TimeOf(oldUntil), postgres.TimeOf(failing)
 	return s, err
 }

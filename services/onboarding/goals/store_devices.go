@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/people"
 )
 
 const sqlDevices = `
@@ -104,7 +105,7 @@ func (s *Store) RemoveDevice(ctx context.Context, c Caller, deviceID string, at 
 const (
 	ofHello = ` id = @device and token_hash = @hash and kind = 'stream' and deleted_at is null`
 
-	hasEnded = `exists (select from organisations o where o.org_id = devices.org_id and o.wanted = 'ended')`
+	hasEnded = people.SQLEnded + `devices.org_id)`
 
 	// A stream may have ended while it waited for this, and must not take the device from the one that came after it. What connected more
 	// than a minute later is a clock that was wrong: no stream waits for as long.

@@ -14,6 +14,9 @@ const SQLUsualZone = `coalesce((select o.time_zone from organisation_settings o 
 // ends it: a look into two primary keys.
 const SQLPaused = `exists (select from paused_organisations z where z.org_id = `
 
+// SQLEnded begins the question whether an organisation has ended, and its id ends it. Nothing of one that has ended leaves the deployment.
+const SQLEnded = `exists (select from organisations e where e.wanted = 'ended' and e.org_id = `
+
 // Zones returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of the
 // organisation. A stored one that is not known any more is reported, and counts as none.
 func Zones(own, number, usual string) []*time.Location {
