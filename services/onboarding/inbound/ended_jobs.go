@@ -11,6 +11,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
@@ -72,7 +73,7 @@ func (in *Service) parkAfterTicketOnce(ctx context.Context, j queue.Job, p conve
 
 // Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
 // transaction: it would wait for ever, and be found in no list. Cancelling a job that waits for the judgement of words that may be an
-// opt-out judges that they are none. Errors: queue.ErrNoJob, a *queue.StatusError, people.ErrUnavailable.
+// opt-out judges that they are none, and an answer of an operator is settled first. Errors: queue.ErrNoJob, a *queue.StatusError, people.ErrUnavailable.
 func (in *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
 	found, err := in.Store.Job(ctx, orgID, id)
 	if err != nil {
@@ -91,12 +92,34 @@ func (in *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, err
 			return in.Store.Job(ctx, orgID, id)
 		}
 	}
+	if j.EventType == conversation.EventAnswer {
+		if err := in.settleAnswer(ctx, j, found.Status); err != nil {
+			return queue.Row{}, err
+		}
+	}
 	if found.Status == queue.StatusFailed && strings.HasPrefix(found.ErrorMessage, conversation.NeedsOperator+conversation.AmbiguousReason) {
 		if err := in.Carrier.JudgeWords(ctx, orgID, found.Subject); err != nil {
 			return queue.Row{}, err
 		}
 	}
 	return in.Store.CancelJob(ctx, orgID, id, in.Now())
+}
+
+// settleAnswer has the inbox settle the answer of a job that is to be cancelled. A pending job fails for it, so that no try sends the answer
+// meanwhile; while messaging cannot say whether an earlier one did, it goes on. people.ErrUnavailable.
+func (in *Service) settleAnswer(ctx context.Context, j queue.Job, status string) error {
+	if status == queue.StatusFailed {
+		return in.Inbox.GiveUp(ctx, j, tickets.ErrCancelled)
+	}
+	err := in.Jobs.Try(ctx, j.ID, func(context.Context, queue.Job) error { return &queue.Permanent{Cause: tickets.ErrCancelled} })
+	if err != nil {
+		return err
+	}
+	now, err := in.Store.Job(ctx, j.OrgID, j.ID)
+	if err == nil && now.Status == queue.StatusPending {
+		return people.ErrUnavailable
+	}
+	return err
 }
 
 // apologised has engagement answer a message after its job failed for good, and reports whether it did: no conversation waits for such a

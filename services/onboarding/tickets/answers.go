@@ -249,7 +249,7 @@ func (s *Service) wait(ctx context.Context, end Settlement, after time.Duration,
 	return &queue.Snooze{After: after, Cause: cause}
 }
 
-// GiveUp settles the answer of a job that failed for good: it was sent, it may have been, or it will not be.
+// GiveUp settles the answer of a job that failed for good or was cancelled: it was sent, it may have been, or it will not be.
 func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	var p answerJob
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
@@ -266,16 +266,20 @@ func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	if err != nil {
 		return err
 	}
+	why, then := fmt.Sprintf("its job %s failed for good: %v", j.ID, cause), "mend that and send it anew"
+	if errors.Is(cause, ErrCancelled) {
+		why, then = "an operator has cancelled its job "+j.ID, "send it anew if it is still wanted"
+	}
 	end := Settlement{Answer: a, At: s.Now(), MessageID: fate.MessageID}
 	switch {
 	case !fate.AcceptedAt.IsZero():
 		end.Status, end.SentAt = Sent, fate.AcceptedAt
 	case fate.InDoubt, fate.Parked:
 		end.Status, end.Reason = Sending, WhyUndecided
-		end.Explanation = fmt.Sprintf("it may have gone out: see message %s; its job %s failed for good: %v", fate.MessageID, j.ID, cause)
+		end.Explanation = fmt.Sprintf("it may have gone out: see message %s; %s", fate.MessageID, why)
 	default:
 		end.Status, end.Reason = NotSent, WhyRejected
-		end.Explanation = fmt.Sprintf("its job %s failed for good: %v; mend that and send it anew", j.ID, cause)
+		end.Explanation = why + "; " + then
 	}
 	return s.settle(ctx, end)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
@@ -601,6 +602,29 @@ func TestGiveUp(t *testing.T) {
 		require.NoError(t, b.Current().Inbound.GiveUp(t.Context(), j, onboardingtest.ErrMishap))
 		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer()
 		require.Equal(t, []string{"not_sent", "rejected"}, []string{out.GetStatus(), out.GetReason()})
+	})
+
+	t.Run("AnAnswerWithACancelledJobWasNotSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Messaging.SetDown(true)
+		b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		var id string
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select id::text from webhook_jobs where event_type = $1`, conversation.EventAnswer).Scan(&id))
+		_, err := b.Current().Inbound.Cancel(t.Context(), onboardingtest.OrgID, id)
+		require.ErrorIs(t, err, people.ErrUnavailable, "whether it went out is not known")
+		b.Messaging.SetDown(false)
+		row, err := b.Current().Inbound.Cancel(t.Context(), onboardingtest.OrgID, id)
+		require.NoError(t, err)
+		require.Equal(t, queue.StatusCancelled, row.Status)
+		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer()
+		require.Equal(t, []string{"not_sent", "rejected"}, []string{out.GetStatus(), out.GetReason()})
+		require.Equal(t, "an operator has cancelled its job "+id+"; send it anew if it is still wanted", out.GetExplanation())
+		b.Clock.Advance(time.Hour)
+		b.Work()
+		require.NotContains(t, b.said(p), "Hi, this is Ada.")
 	})
 
 	t.Run("ASessionWaitsForAnOperator", func(t *testing.T) {
