@@ -108,8 +108,16 @@ func NewCourier(cfg CourierConfig) *Courier {
 	return c
 }
 
+// errAddress reports an address that may not be called. It does not name it: who has a key is not to learn where names inside lead.
+var errAddress = errors.New("the url leads to an address that may not be called; use a public one, or one of EVENTS_ALLOW_PRIVATE_TARGETS")
+
 func newRoute(allow func(network, address string, c syscall.RawConn) error) route {
-	dialer := &net.Dialer{Timeout: connectTimeout, Control: allow}
+	dialer := &net.Dialer{Timeout: connectTimeout, Control: func(network, address string, c syscall.RawConn) error {
+		if allow(network, address, c) != nil {
+			return errAddress
+		}
+		return nil
+	}}
 	return route{allow: allow, client: &http.Client{
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: connectTimeout, MaxIdleConns: 100, MaxIdleConnsPerHost: 8,
@@ -213,7 +221,7 @@ func (r *refused) Error() string {
 	return fmt.Sprintf("the subscriber answered %d %s", r.status, http.StatusText(r.status))
 }
 
-// post makes one request. Its errors name no URL: they are shown.
+// post makes one request. Its errors name no URL and no address: they are shown.
 func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
 	if err != nil {
@@ -229,10 +237,7 @@ func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body
 	Sign(request.Header, eventID, now, body, s.secretsAt(now)...)
 	answer, err := r.client.Do(request)
 	if err != nil {
-		if failed, ok := errors.AsType[*url.Error](err); ok {
-			err = failed.Err
-		}
-		return errors.New("no answer: " + err.Error()) // not wrapped: an outage of the network is the subscriber's here, not our database's
+		return unanswered(err)
 	}
 	defer func() { _ = answer.Body.Close() }() // whatever is left is not read
 	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer)
@@ -240,6 +245,24 @@ func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body
 		return nil
 	}
 	return &refused{status: answer.StatusCode, after: retryAfter(answer.Header.Get("Retry-After"), now)}
+}
+
+// unanswered is the failure of a request, without the URL, our addresses, and those of names. It wraps nothing: an outage of the network is
+// the subscriber's here, not our database's.
+func unanswered(err error) error {
+	if errors.Is(err, errAddress) {
+		return errAddress
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("no answer: the name in the url could not be resolved")
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		err = failed.Err
+	}
+	return errors.New("no answer: " + err.Error())
 }
 
 // retryAfter reads the wait that a header asks for, in seconds or as a date.

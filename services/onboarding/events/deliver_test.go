@@ -449,8 +449,16 @@ func TestConnections(t *testing.T) {
 		t.Cleanup(inside.Close)
 		w.networks = nil
 		require.NoError(t, w.courier().CheckURL(strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)))
-		require.Contains(t, try(t, w, strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)), "prohibited")
+		require.Equal(t, "the url leads to an address that may not be called; use a public one, or one of EVENTS_ALLOW_PRIVATE_TARGETS",
+			try(t, w, strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)))
 		require.False(t, called)
+	})
+	t.Run("AFailureNamesNoAddress", func(t *testing.T) {
+		t.Parallel()
+		closed := httptest.NewServer(nil)
+		closed.Close()
+		require.Equal(t, "no answer: connect: connection refused", try(t, setup(t), closed.URL))
+		require.Equal(t, "no answer: the name in the url could not be resolved", try(t, setup(t), "http://example..com/"))
 	})
 	t.Run("ARedirectIsNotFollowed", func(t *testing.T) {
 		t.Parallel()
