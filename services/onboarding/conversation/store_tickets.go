@@ -39,9 +39,9 @@ func ticketArgs(args postgres.Args, m session.Move, cause *Cause) {
 	if m.Ticket == nil {
 		return
 	}
-	reason := "hand_over"
+	reason := session.HandOver
 	if m.Ticket.Unclear {
-		reason = "unclear"
+		reason = session.Unclear
 	}
 	message, words := "", ""
 	for _, e := range m.Entries {

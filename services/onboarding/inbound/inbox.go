@@ -44,7 +44,7 @@ func (in *Service) takeInbox(ctx context.Context, t text) (bool, error) {
 		return false, err
 	}
 	if who.TicketID != "" {
-		return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Unclaimed, tickets.OfTicket, "")
+		return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, session.Unclaimed, tickets.OfTicket, "")
 	}
 	var more []string
 	if who.Flow != "" {
@@ -60,7 +60,7 @@ func (in *Service) takeInbox(ctx context.Context, t text) (bool, error) {
 	if !human.Asked(t.Body, more) {
 		return false, nil
 	}
-	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Asked, "asks for a person", "")
+	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, session.Asked, "asks for a person", "")
 }
 
 // unclaimed reports whether nobody else answers a text: the person was never activated, or their conversation has ended and the host
@@ -83,5 +83,5 @@ func (in *Service) takeUnclaimed(ctx context.Context, t text, view conversation.
 		why = string(session.SkipSessionInactive)
 	default:
 	}
-	return in.Inbox.Take(ctx, t.Heard, view.Session.ProfileID, tickets.Unclaimed, why, view.Session.ID)
+	return in.Inbox.Take(ctx, t.Heard, view.Session.ProfileID, session.Unclaimed, why, view.Session.ID)
 }

@@ -137,7 +137,7 @@ func (in *Service) takeAwaited(ctx context.Context, t text, view conversation.Vi
 	if err != nil || who.TicketID == "" {
 		return false, err
 	}
-	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Unclaimed, tickets.OfTicket, "")
+	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, session.Unclaimed, tickets.OfTicket, "")
 }
 
 // concerned is the conversation that a message is about. A reply is about the open one. A word about consent, however late it is worked, is

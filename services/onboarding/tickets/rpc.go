@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/request"
+	"paceline.internal/services/onboarding/session"
 )
 
 // RPC serves TicketService.
@@ -70,7 +71,7 @@ func (s *RPC) ListTickets(ctx context.Context, in *onboardingv1.ListTicketsReque
 }
 
 func filter(ctx context.Context, in *onboardingv1.ListTicketsRequest) (f Filter, err error) {
-	f = Filter{OrgID: request.Org(ctx), Assignee: in.GetAssignee(), ProfileID: in.GetProfileId(), Reason: Reason(in.GetReason())}
+	f = Filter{OrgID: request.Org(ctx), Assignee: in.GetAssignee(), ProfileID: in.GetProfileId(), Reason: session.TicketReason(in.GetReason())}
 	if f.Limit, err = request.PageSize(in); err != nil {
 		return f, err
 	}
@@ -90,8 +91,8 @@ func filter(ctx context.Context, in *onboardingv1.ListTicketsRequest) (f Filter,
 		}
 		f.Statuses = append(f.Statuses, Status(given))
 	}
-	if known := []Reason{Asked, Unclaimed, Unclear, HandOver, Distress, ByOperator}; f.Reason != "" && !slices.Contains(known, f.Reason) {
-		return f, request.Invalid("reason must be asked, unclaimed, unclear, hand_over, distress or operator")
+	if known := session.TicketReasons(); f.Reason != "" && !slices.Contains(known, in.GetReason()) {
+		return f, request.Invalid("reason must be one of %s", strings.Join(known, ", "))
 	}
 	if f.ProfileID != "" {
 		if err := request.ID("profile_id", f.ProfileID); err != nil {

@@ -64,7 +64,7 @@ type Opening struct {
 	ID        string // of a new one
 	OrgID     string
 	ProfileID string
-	Reason    Reason
+	Reason    session.TicketReason
 	Detail    string
 	Author    string    // who has it at once; empty for nobody
 	Text      *Text     // nil without one
@@ -87,7 +87,7 @@ const OfTicket = "ticket"
 // Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's
 // job in the same transaction. detail stands in the timeline of the session, ended is one that is over. queue.ErrFenced,
 // conversation.ErrNothingToDo of a person who was erased, and people.ErrConflict of a text that is unclaimed no more.
-func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason Reason, detail, ended string) error {
+func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason session.TicketReason, detail, ended string) error {
 	_, created, err := s.Store.Open(ctx, Opening{
 		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),
 		Text: &Text{MessageID: h.MessageID, Body: h.Body, At: h.At, Detail: detail, Ended: ended, Job: h.Job},
@@ -113,13 +113,13 @@ func (s *Service) TakeDistress(ctx context.Context, h conversation.Heard, profil
 	if err != nil && !errors.Is(err, people.ErrHoldNotForwarded) { // it is stored, and forwarded as soon as messaging can be reached
 		return err
 	}
-	return s.Take(ctx, h, profileID, Distress, string(session.SkipSafetyHold), "")
+	return s.Take(ctx, h, profileID, session.Distress, string(session.SkipSafetyHold), "")
 }
 
 // OpenByHand opens a ticket, or returns the one that the person has; people.ErrNoProfile, erasure.ErrBegun.
 func (s *Service) OpenByHand(ctx context.Context, orgID, profileID, detail string) (Ticket, bool, error) {
 	return s.Store.Open(ctx, Opening{
-		ID: newID(), OrgID: orgID, ProfileID: profileID, Reason: ByOperator, Detail: detail, At: s.Now(),
+		ID: newID(), OrgID: orgID, ProfileID: profileID, Reason: session.ByOperator, Detail: detail, At: s.Now(),
 	})
 }
 

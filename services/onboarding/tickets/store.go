@@ -184,7 +184,7 @@ func (s *Store) openIn(ctx context.Context, tx pgx.Tx, o Opening) (t Ticket, cre
 
 // unawaited reports whether a text was taken because no session waits for it.
 func (o Opening) unawaited() bool {
-	return o.Reason == Unclaimed && o.Text != nil && o.Text.Detail != OfTicket
+	return o.Reason == session.Unclaimed && o.Text != nil && o.Text.Detail != OfTicket
 }
 
 // entry is the line of the timeline about what opens a ticket.

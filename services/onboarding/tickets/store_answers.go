@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
 )
 
 const answerColumns = `
@@ -74,7 +75,7 @@ func (s *Store) KeepAnswer(ctx context.Context, a Answer, job queue.New) (kept A
 			return err
 		}
 		t, _, err := s.openIn(ctx, tx, Opening{ // which locks the person
-			ID: newID(), OrgID: a.OrgID, ProfileID: a.ProfileID, Reason: ByOperator, Author: a.Author, At: a.CreatedAt,
+			ID: newID(), OrgID: a.OrgID, ProfileID: a.ProfileID, Reason: session.ByOperator, Author: a.Author, At: a.CreatedAt,
 		})
 		if err != nil {
 			return err

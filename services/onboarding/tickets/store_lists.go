@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/session"
 )
 
 // Filter chooses tickets. All that it names must be true of one.
@@ -19,7 +20,7 @@ type Filter struct {
 	Statuses  []Status // of those; empty for all
 	Assignee  string
 	ProfileID string
-	Reason    Reason
+	Reason    session.TicketReason
 	Limit     int
 	Before    *Place // only tickets behind it
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"paceline.internal/services/onboarding/session"
 )
 
 // Status is the state of a ticket.
@@ -16,19 +18,6 @@ const (
 	Open     Status = "open"     // nobody has it
 	Assigned Status = "assigned" // somebody has it
 	Closed   Status = "closed"
-)
-
-// Reason is why a ticket was opened.
-type Reason string
-
-// Reasons of tickets.
-const (
-	Asked      Reason = "asked"     // the person asked for a person
-	Unclaimed  Reason = "unclaimed" // nothing else answers the text
-	Unclear    Reason = "unclear"   // an answer stayed unclear
-	HandOver   Reason = "hand_over" // the flow hands over
-	Distress   Reason = "distress"  // words of distress; a safety hold is on
-	ByOperator Reason = "operator"  // by hand
 )
 
 // Outcome is the way in which a conversation goes on when its ticket is closed.
@@ -118,7 +107,7 @@ type Ticket struct {
 	Phone           string
 	Locale          string
 	Status          Status
-	Reason          Reason
+	Reason          session.TicketReason
 	Detail          string
 	Assignee        string
 	OpenedAt        time.Time

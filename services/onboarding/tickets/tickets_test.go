@@ -18,7 +18,6 @@ import (
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/services/onboarding/tickets"
 )
 
 // TestTakers is about who takes which text: a ticket opens for what nobody else answers, and for what asks for a person.
@@ -195,7 +194,7 @@ choices:
 		require.NoError(t, err)
 		require.Len(t, found.GetTickets(), 1)
 		_, err = b.Current().Inbox.ListTickets(b.as("ada"), &onboardingv1.ListTicketsRequest{Reason: "sadness"})
-		require.ErrorContains(t, err, "reason must be asked")
+		require.ErrorContains(t, err, "reason must be one of asked, ")
 		held, err := b.Store.Profile(t.Context(), onboardingtest.OrgID, p.ID)
 		require.NoError(t, err)
 		require.True(t, held.Hold)
@@ -705,10 +704,10 @@ func TestUnclaimedNoMore(t *testing.T) {
 	p, begun := b.surveyed()
 	late := conversation.Heard{OrgID: p.OrgID, MessageID: uuid.NewString(), Body: "Sounds good!", At: b.Clock.Now()}
 	inbox := b.Current().Inbox.Tickets
-	require.ErrorIs(t, inbox.Take(t.Context(), late, p.ID, tickets.Unclaimed, "session_inactive", ""), people.ErrConflict)
+	require.ErrorIs(t, inbox.Take(t.Context(), late, p.ID, session.Unclaimed, "session_inactive", ""), people.ErrConflict)
 	require.Empty(t, b.tickets(p))
 	require.Equal(t, session.Active, b.Session(begun.ID).Status)
 
-	require.NoError(t, inbox.Take(t.Context(), late, p.ID, tickets.Asked, "asks for a person", ""))
+	require.NoError(t, inbox.Take(t.Context(), late, p.ID, session.Asked, "asks for a person", ""))
 	require.Len(t, b.tickets(p), 1)
 }
