@@ -14,6 +14,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -53,7 +54,7 @@ func ticketArgs(args postgres.Args, m session.Move, cause *Cause) {
 		words = Preview(wordsOf(cause.Job))
 		args["ticket_wrote"] = postgres.NullIfZero(cause.WroteAt)
 	}
-	args["ticket"], args["ticket_reason"], args["ticket_detail"] = uuid.Must(uuid.NewV7()).String(), reason, m.Ticket.Reason
+	args["ticket"], args["ticket_reason"], args["ticket_detail"] = uuid.Must(uuid.NewV7()).String(), string(reason), m.Ticket.Reason
 	args["ticket_message"], args["ticket_words"] = message, words
 }
 
@@ -83,11 +84,10 @@ func Preview(text string) string {
 	return string(line)
 }
 
-// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins. Who
-// has written a note has read it, and means to answer.
+// sqlUnclaimed closes the ticket that nobody attends to: a conversation begins.
 const sqlUnclaimed = `
-update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'entered', waits_since = null
-where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0 and notes = 0`
+update tickets i set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'entered', waits_since = null
+where i.profile_id = @profile and ` + people.SQLUnattended
 
 const sqlTicketOpen = `select exists (select from tickets where profile_id = $1 and status <> 'closed')`
 

@@ -252,6 +252,17 @@ func TestOutreachThatIsNotWanted(t *testing.T) {
 		})
 	}
 
+	onboardingtest.Subtest(t, "PersonWhoseTicketSomebodyHasRead", setup, func(t *testing.T, b *bundle) {
+		p := b.Standing(b.away(), rules.Inactivity14d)
+		b.Exec(`update tickets set notes = 1 where profile_id = $1 and reason = 'unclaimed'`, p.ID)
+		before := len(b.got(p))
+		b.later(time.Minute)
+		require.Len(t, b.got(p), before, "who has written a note means to answer")
+		b.Exec(`update tickets set notes = 0`)
+		b.later(onboardingtest.Day)
+		require.Len(t, b.got(p), before+1, "nobody attends to it")
+	})
+
 	onboardingtest.Subtest(t, "S4_82_MessageThatIsStoredBeforeTheClaimIsWaitedFor", setup, func(t *testing.T, b *bundle) {
 		p := b.Standing(b.away(), rules.Inactivity14d)
 		b.Current().Ports.BeforeBegin = func() { b.Unrecorded(p, "coffee 5") }

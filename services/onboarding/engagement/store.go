@@ -38,7 +38,7 @@ func NewStore(pool postgres.DB, hot *postgres.Combiner) *Store {
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUsualZone + ` as usual_zone, p.hold, p.hold_version,
        exists (select from tickets i where i.profile_id = p.id and i.status <> 'closed'
-               and not (i.status = 'open' and i.reason = 'unclaimed' and i.answers = 0)) as ticket,
+               and not ` + people.SQLUnattended + `) as ticket,
        p.reengagement_opt_out, p.onboarding_tips_enabled, p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
        p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,

@@ -77,14 +77,14 @@ func (s *Store) Outreach(ctx context.Context, j queue.Job, now time.Time) (Due, 
 
 // sqlClaimForSending claims a row for sending. A message of the person that is stored when this runs forbids a goodbye and a reminder: it
 // will make them active. One that is stored after it comes after the goodbye. Nothing is sent to a person
-// with a ticket that somebody has, or is asked for: one that was opened because nobody answered a text keeps nothing back.
+// with a ticket, unless nobody attends to it.
 const sqlClaimForSending = `
 update engagement_outreach o
 set recipient = coalesce(o.recipient, @phone), locale = coalesce(o.locale, @locale), body = coalesce(o.body, @body),
     destination = case when o.body is null then @destination else o.destination end, updated_at = @at
 where o.org_id = @org and o.id = @id and o.lease_token = @token
   and not exists (select from tickets i where i.profile_id = coalesce(o.member_id, o.profile_id) and i.status <> 'closed'
-      and not (i.status = 'open' and i.reason = 'unclaimed' and i.answers = 0))
+      and not ` + people.SQLUnattended + `)
   and (o.event_type not in ('goodbye', 'reminder')
     or exists (select from user_engagement_states u where u.profile_id = o.profile_id and u.transition_id = o.transition_id)
     and not exists (select from webhook_jobs j join profiles p on p.org_id = j.org_id and p.phone = j.subject
