@@ -170,7 +170,7 @@ func unkept() (never, read []string) {
 		"getSettings", "listSettingsVersions", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getFlowDraft", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
-		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys", "listSenders", "getSender",
+		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listRuns", "getRun", "listKeys", "listSenders", "getSender",
 		"getOrganisation", "listOrganisations",
 	}
 	read = []string{
@@ -184,7 +184,7 @@ func unkept() (never, read []string) {
 		"listOutreach", "getGoal", "listGoals",
 		"explainGoal", "listDevices", "listEvents",
 		"listEventDeliveries",
-		"listTickets", "getTicket", "listAnswers", "listNotes",
+		"listTickets", "getTicket", "listAnswers", "listNotes", "listSavedReplies",
 	}
 	return never, read
 }

@@ -2334,7 +2334,7 @@ const file_paceline_onboarding_v1_tickets_proto_rawDesc = "" +
 	"\x10CreateSavedReply\x12/.paceline.onboarding.v1.CreateSavedReplyRequest\x1a0.paceline.onboarding.v1.CreateSavedReplyResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12\x82\x01\n" +
 	"\x10ListSavedReplies\x12/.paceline.onboarding.v1.ListSavedRepliesRequest\x1a0.paceline.onboarding.v1.ListSavedRepliesResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x01\x02\x10\x01\x18\x03\x12\x82\x01\n" +
+	"\x01\x02\x10\x01\x18\x02\x12\x82\x01\n" +
 	"\x10UpdateSavedReply\x12/.paceline.onboarding.v1.UpdateSavedReplyRequest\x1a0.paceline.onboarding.v1.UpdateSavedReplyResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x01\x12\x82\x01\n" +
 	"\x10DeleteSavedReply\x12/.paceline.onboarding.v1.DeleteSavedReplyRequest\x1a0.paceline.onboarding.v1.DeleteSavedReplyResponse\"\v\xa2\xbb\x18\a\n" +
