@@ -204,7 +204,7 @@ func (s *Store) Read(ctx context.Context, orgID string, after int64, types []str
 	return found, lookedTo, nil
 }
 
-// isServed holds for a subscription, s, that is active, and whose organisation has not ended.
+// isServed holds for a subscription, s, that is active, of an organisation that has not ended.
 const isServed = `(s.status = 'active' and not ` + people.SQLEnded + `s.org_id))`
 
 const (

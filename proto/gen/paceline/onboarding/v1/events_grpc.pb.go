@@ -70,7 +70,7 @@ type EventServiceClient interface {
 	// ListEventDeliveries lists deliveries of the organisation's subscriptions, newest first.
 	ListEventDeliveries(ctx context.Context, in *ListEventDeliveriesRequest, opts ...grpc.CallOption) (*ListEventDeliveriesResponse, error)
 	// ReplayEventDelivery gives a failed delivery all of its tries again. Errors: NOT_FOUND (DELIVERY_NOT_FOUND), FAILED_PRECONDITION
-	// (DELIVERY_STATUS) for one that has not failed, or whose subscription is paused: resume that first.
+	// (DELIVERY_STATUS) for one that has not failed, or is of a paused subscription: resume that first.
 	ReplayEventDelivery(ctx context.Context, in *ReplayEventDeliveryRequest, opts ...grpc.CallOption) (*ReplayEventDeliveryResponse, error)
 }
 
@@ -248,7 +248,7 @@ type EventServiceServer interface {
 	// ListEventDeliveries lists deliveries of the organisation's subscriptions, newest first.
 	ListEventDeliveries(context.Context, *ListEventDeliveriesRequest) (*ListEventDeliveriesResponse, error)
 	// ReplayEventDelivery gives a failed delivery all of its tries again. Errors: NOT_FOUND (DELIVERY_NOT_FOUND), FAILED_PRECONDITION
-	// (DELIVERY_STATUS) for one that has not failed, or whose subscription is paused: resume that first.
+	// (DELIVERY_STATUS) for one that has not failed, or is of a paused subscription: resume that first.
 	ReplayEventDelivery(context.Context, *ReplayEventDeliveryRequest) (*ReplayEventDeliveryResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }
