@@ -73,7 +73,8 @@ func (in *Service) parkAfterTicketOnce(ctx context.Context, j queue.Job, p conve
 
 // Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
 // transaction: it would wait for ever, and be found in no list. Cancelling a job that waits for the judgement of words that may be an
-// opt-out judges that they are none, and an answer of an operator is settled first. Errors: queue.ErrNoJob, a *queue.StatusError, people.ErrUnavailable.
+// opt-out judges that they are none, and an answer of an operator is settled first. Errors: queue.ErrNoJob, a *queue.StatusError,
+// people.ErrUnavailable.
 func (in *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
 	found, err := in.Store.Job(ctx, orgID, id)
 	if err != nil {
@@ -105,7 +106,7 @@ func (in *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, err
 	return in.Store.CancelJob(ctx, orgID, id, in.Now())
 }
 
-// settleAnswer has the inbox settle the answer of a job that is to be cancelled. A pending job fails for it, so that no try sends the answer
+// settleAnswer has the inbox settle the answer of a job that is to be cancelled. A pending job fails for it, so that no try sends it
 // meanwhile; while messaging cannot say whether an earlier one did, it goes on. people.ErrUnavailable.
 func (in *Service) settleAnswer(ctx context.Context, j queue.Job, status string) error {
 	if status == queue.StatusFailed {

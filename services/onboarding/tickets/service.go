@@ -87,7 +87,9 @@ const OfTicket = "ticket"
 // Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's
 // job in the same transaction. detail stands in the timeline of the session, ended is one that is over. queue.ErrFenced,
 // conversation.ErrNothingToDo of a person who was erased, and people.ErrConflict of a text that is unclaimed no more.
-func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason session.TicketReason, detail, ended string) error {
+func (s *Service) Take(
+	ctx context.Context, h conversation.Heard, profileID string, reason session.TicketReason, detail, ended string,
+) error {
 	_, created, err := s.Store.Open(ctx, Opening{
 		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),
 		Text: &Text{MessageID: h.MessageID, Body: h.Body, At: h.At, Detail: detail, Ended: ended, Job: h.Job},
