@@ -30,9 +30,9 @@ type Config struct {
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"shared secret of earlier releases; leave it out once every process has keys"`
 
 	// A vendor without a secret is not served: its route answers 404.
-	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
+	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp): SECRET for all organisations, ORG_ID=SECRET for one; several with commas; none turns the route off"`
 	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"WhatsApp numbers served: ID for DEFAULT_ORG_ID, ID=ORG_ID for another; empty: all for DEFAULT_ORG_ID"`
-	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
+	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks: as KAPSO_WEBHOOK_SECRET"`
 	ShopifyShops       string        `env:"SHOPIFY_SHOPS" help:"shops served, by myshopify.com name: SHOP for DEFAULT_ORG_ID, SHOP=ORG_ID for another; empty: all for DEFAULT_ORG_ID"`
 
 	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
@@ -103,7 +103,7 @@ func (c *Config) Validate() error {
 	}{{"KAPSO_WEBHOOK_SECRET", c.KapsoSecret}, {"SHOPIFY_WEBHOOK_SECRET", c.ShopifySecret}} {
 		if _, err := route.NewKeys(secrets.value); err != nil {
 			problems = append(problems, &config.Problem{
-				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; one secret, or several separated by commas",
+				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; SECRET or ORG_ID=SECRET, several separated by commas",
 			})
 		}
 	}

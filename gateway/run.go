@@ -143,8 +143,11 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 	}
 	g.handler = surface{
 		alarms: alarms, carrier: carrier, sources: sources,
-		hooks: route.Webhooks{Onboarding: conversations, Messaging: messages, Jobs: onboardingv1.NewWebhookJobServiceClient(onboarding)},
-		api:   api, console: pages, devices: g.devices, ready: g.ready, proxies: cfg.TrustedProxies,
+		hooks: route.Webhooks{
+			Onboarding: conversations, Messaging: messages, Jobs: onboardingv1.NewWebhookJobServiceClient(onboarding),
+			DefaultOrgID: cfg.DefaultOrgID,
+		},
+		api: api, console: pages, devices: g.devices, ready: g.ready, proxies: cfg.TrustedProxies,
 		// Not compressed: an event is not to wait for others.
 		followed: forPages(cfg.CORSOrigins, auth.require(g.limits.bound(auth.whileValid(g.events.Serve)))),
 		log:      deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,

@@ -210,8 +210,12 @@ func (e *event) status(hook route.Webhook, status string) (route.Webhook, error)
 		return hook, nil
 	}
 	code, errs := e.failure()
+	var signedBy []string // no other organisation may say anything about its messages
+	if hook.OrgID != "" {
+		signedBy = []string{hook.OrgID}
+	}
 	hook.Request = &messagingv1.RecordStatusRequest{
-		TwilioSid: string(m.ID), Status: status, ErrorCode: code, Raw: map[string]string{
+		SignedByOrgIds: signedBy, TwilioSid: string(m.ID), Status: status, ErrorCode: code, Raw: map[string]string{
 			"source": "kapso", "message_id": string(m.ID), "status": status, "error_code": strconv.Itoa(int(code)),
 			"errors": string(errs), "phone_number_id": e.phoneNumberID(), "at": string(m.Timestamp),
 		},

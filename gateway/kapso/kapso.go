@@ -129,8 +129,8 @@ func (n ours) one(name, id string, body json.RawMessage) (route.Webhook, error) 
 	if err := json.Unmarshal(body, &e); err != nil {
 		return route.Webhook{}, errors.New("the body is no event of Kapso")
 	}
-	hook := route.Webhook{EventType: name}
 	orgID, served := n.Of(e.phoneNumberID())
+	hook := route.Webhook{EventType: name, OrgID: orgID}
 	if !strings.HasPrefix(name, numberEvents) && !served {
 		hook.Result = route.ResultUnknownPhone
 		return hook, nil

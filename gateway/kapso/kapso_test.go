@@ -41,6 +41,11 @@ func TestNumberOfAnOrganisation(t *testing.T) {
 		hooks, err = served.read(kapsoHeaders("whatsapp.conversation.ended", "k2"), []byte(body))
 		require.NoError(t, err)
 		require.Equal(t, want, job(t, hooks[0]).GetOrgId())
+		hooks, err = served.read(kapsoHeaders("whatsapp.message.sent", "k3"), []byte(strings.ReplaceAll(body, "inbound", "outbound")))
+		require.NoError(t, err)
+		receipt, ok := hooks[0].Request.(*messagingv1.RecordStatusRequest)
+		require.True(t, ok)
+		require.Equal(t, want, strings.Join(receipt.GetSignedByOrgIds(), ","))
 	}
 	hooks, err := served.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(strings.ReplaceAll(kapsoHello, "123456789012345", "77")))
 	require.NoError(t, err)

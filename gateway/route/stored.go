@@ -13,32 +13,57 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/platform/config"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // Keys are the secrets that a vendor may sign with: more than one while they are changed, or when each of its webhooks has its own.
-type Keys [][]byte
+type Keys []key
 
-// NewKeys reads secrets that are separated by commas. None means a vendor that is not used; an empty one among them is
-// refused, because any stranger could sign with it.
+// key signs for one organisation, or for every one when it names none.
+type key struct{ orgID, secret string }
+
+// NewKeys reads secrets that are separated by commas, each of them alone or as ORG_ID=SECRET. None means a vendor that is not used; an
+// empty one among them is refused, because any stranger could sign with it.
 func NewKeys(secrets config.Secret) (keys Keys, err error) {
 	separated, err := secrets.Keys()
-	for _, secret := range separated {
-		keys = append(keys, []byte(secret))
+	if err != nil {
+		return nil, err
 	}
-	return keys, err
+	for _, text := range separated {
+		orgID, secret, _ := strings.Cut(strings.TrimRight(text, "="), "=") // base64 may end with it
+		org, err := uuid.Parse(orgID)
+		switch {
+		case secret == "" && (err != nil || text == orgID):
+			keys = append(keys, key{secret: text})
+		case secret == "":
+			return nil, errors.New("has an organisation without a secret")
+		case err != nil:
+			return nil, errors.New("has an organisation that is no UUID: write SECRET or ORG_ID=SECRET")
+		default:
+			keys = append(keys, key{orgID: org.String(), secret: text[len(orgID)+1:]})
+		}
+	}
+	return keys, nil
 }
 
-// signed reports whether mac is the HMAC-SHA256 of the raw body under one of the keys. Every key is tried in constant time.
-func (k Keys) signed(body, mac []byte) bool {
-	found := false
-	for _, key := range k {
-		sum := hmac.New(sha256.New, key)
+// signers returns the keys under which mac is the HMAC-SHA256 of the raw body. Every key is tried in constant time.
+func (k Keys) signers(body, mac []byte) (signers Keys) {
+	for _, one := range k {
+		sum := hmac.New(sha256.New, []byte(one.secret))
 		sum.Write(body)
-		found = hmac.Equal(sum.Sum(nil), mac) || found
+		if hmac.Equal(sum.Sum(nil), mac) {
+			signers = append(signers, one)
+		}
 	}
-	return found
+	return signers
+}
+
+// signFor reports whether one of the keys may sign for an organisation.
+func (k Keys) signFor(orgID string) bool {
+	return slices.ContainsFunc(k, func(one key) bool { return one.orgID == "" || strings.EqualFold(one.orgID, orgID) })
 }
 
 // Enqueue makes the request that stores an event as a job: once per key, which is the same on every delivery of the event. Jobs with one

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,7 @@ const (
 // Webhook is one event of a vendor as a service takes it, or the reason for not passing it on.
 type Webhook struct {
 	EventType string // such as kapso.message.received
+	OrgID     string // empty for that of DEFAULT_ORG_ID
 	// Request is a *ReceiveMessageRequest for a person's message, a *RecordStatusRequest for a receipt of one of our messages, and
 	// an *EnqueueWebhookJobRequest for everything else; nil when Result says why there is none.
 	Request proto.Message
@@ -66,6 +68,8 @@ type Webhooks struct {
 	Onboarding onboardingv1.OnboardingServiceClient
 	Messaging  messagingv1.MessagingServiceClient
 	Jobs       onboardingv1.WebhookJobServiceClient
+	// DefaultOrgID decides which secrets may sign an event that names no organisation.
+	DefaultOrgID string
 }
 
 // answered is one event in the answer.
@@ -81,15 +85,17 @@ type accepted struct {
 	Results []answered `json:"results"`
 }
 
-// posted holds a signed body, and the headers, which are not signed.
+// posted holds a signed body, the keys that signed it, and the headers, which are not signed.
 type posted struct {
-	header http.Header
-	body   []byte
+	header  http.Header
+	body    []byte
+	signers Keys
 }
 
-// Of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 429
-// when too many are in flight, 400 when they cannot be read, 503 when they cannot be stored now, and 202 once every event is stored.
-// Both vendors send again after any other answer than a 2xx, and a repeat of a stored event changes nothing.
+// Of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed with a secret
+// that may sign for the organisation of each event, 429 when too many are in flight, 400 when they cannot be read, 503 when they cannot
+// be stored now, and 202 once every event is stored. Both vendors send again after any other answer than a 2xx, and a repeat of a
+// stored event changes nothing.
 func (h Webhooks) Of(s Source) http.HandlerFunc {
 	if len(s.Keys) == 0 {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -107,6 +113,11 @@ func (h Webhooks) Of(s Source) http.HandlerFunc {
 			hooks, err := s.Read(p.header, p.body)
 			if err != nil {
 				return Malformed(err)
+			}
+			for _, hook := range hooks {
+				if hook.Request != nil && !p.signers.signFor(cmp.Or(hook.OrgID, h.DefaultOrgID)) {
+					return *s.unsigned(ctx, "the secret is of another organisation")
+				}
 			}
 			return h.pass(ctx, hooks)
 		},
@@ -128,15 +139,20 @@ func (s Source) mac(header http.Header) ([]byte, error) {
 // verify refuses a body that the vendor has not signed.
 func (s Source) verify(r *http.Request, body []byte) (posted, *Answer) {
 	mac, err := s.mac(r.Header)
-	if err == nil && !s.Keys.signed(body, mac) {
-		err = errors.New("the signature is invalid")
-	}
 	if err != nil {
-		EventFrom(r.Context()).Add(slog.String("cause", err.Error()))
-		return posted{}, &Answer{Status: http.StatusUnauthorized, Err: Refuse(codes.Unauthenticated, ReasonUnauthenticated,
-			"this is not signed by "+s.Name+" with our secret")}
+		return posted{}, s.unsigned(r.Context(), err.Error())
 	}
-	return posted{r.Header, body}, nil
+	signers := s.Keys.signers(body, mac)
+	if len(signers) == 0 {
+		return posted{}, s.unsigned(r.Context(), "the signature is invalid")
+	}
+	return posted{header: r.Header, body: body, signers: signers}, nil
+}
+
+func (s Source) unsigned(ctx context.Context, cause string) *Answer {
+	EventFrom(ctx).Add(slog.String("cause", cause))
+	return &Answer{Status: http.StatusUnauthorized, Err: Refuse(codes.Unauthenticated, ReasonUnauthenticated,
+		"this is not signed by "+s.Name+" with our secret")}
 }
 
 // pass hands the events on one after the other, in the vendor's order. It stops at the first that cannot be stored: the vendor

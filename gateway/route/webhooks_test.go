@@ -71,6 +71,7 @@ const kapsoHello = `{"message":{"id":"wamid.123","timestamp":"1730092800","type"
 const (
 	kapsoSecret   = "kapso-secret-of-the-tests"
 	shopifySecret = "shopify-secret-of-the-tests"
+	defaultOrgID  = "00000000-0000-7000-8000-000000000001"
 	reasonReused  = "REASON_IDEMPOTENCY_KEY_REUSED"
 )
 
@@ -123,7 +124,8 @@ func jobOf(key string) string { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(ke
 func knock(t *testing.T, queue *shelf, s route.Source, header http.Header, body io.Reader) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	log := new(strings.Builder)
-	handler := route.Observe(telemetry.NewLogger(log, telemetry.Config{}, "gateway"), noon, nil, route.Webhooks{Onboarding: queue, Jobs: queue}.Of(s))
+	hooks := route.Webhooks{Onboarding: queue, Jobs: queue, DefaultOrgID: defaultOrgID}
+	handler := route.Observe(telemetry.NewLogger(log, telemetry.Config{}, "gateway"), noon, nil, hooks.Of(s))
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/webhooks/"+s.Name, body)
 	request.Header = header
 	answer := httptest.NewRecorder()
@@ -227,6 +229,30 @@ func TestWebhooks(t *testing.T) {
 				require.Empty(t, queue.keys)
 			})
 		}
+		t.Run("SecretOfAnOrganisationSignsForItAlone_"+v.Name, func(t *testing.T) {
+			t.Parallel()
+			const acme, bob = "01900000-0000-7000-8000-0000000000aa", "01900000-0000-7000-8000-0000000000bb"
+			for _, tc := range []struct {
+				secrets, owner string
+				want           int
+			}{
+				{bob + "=" + v.secret, acme, 401},
+				{bob + "=" + v.secret, "", 401},
+				{acme + "=" + v.secret, acme, 202},
+				{bob + "=other," + acme + "=" + v.secret, acme, 202},
+				{defaultOrgID + "=" + v.secret, "", 202},
+				{v.secret, acme, 202},
+			} {
+				keys, err := route.NewKeys(config.NewSecret(tc.secrets))
+				require.NoError(t, err)
+				queue, owners := new(shelf), route.Owners{"123456789012345": tc.owner, "quilts.myshopify.com": tc.owner}
+				source := map[string]route.Source{"kapso": kapso.New(keys, owners), "shopify": shopify.New(keys, owners)}[v.Name]
+				answer, line := knock(t, queue, source, v.signed(v.body), strings.NewReader(v.body))
+				require.Equal(t, tc.want, answer.Code, tc)
+				require.Equal(t, tc.want == 401, len(queue.keys) == 0)
+				require.Equal(t, tc.want == 401, strings.Contains(line, "the secret is of another organisation"))
+			}
+		})
 		t.Run("S2_31_WithoutASecretTheSourceIs404_"+v.Name, func(t *testing.T) {
 			t.Parallel()
 			off := v.Source

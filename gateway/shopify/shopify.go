@@ -101,5 +101,5 @@ func (s shops) read(header http.Header, body []byte) ([]route.Webhook, error) {
 	}
 	request := route.Enqueue("shopify", name, "shopify:"+e.WebhookID, "shopify:"+e.Shop, payload)
 	request.OrgId = orgID
-	return []route.Webhook{{EventType: name, Request: request}}, nil
+	return []route.Webhook{{EventType: name, OrgID: orgID, Request: request}}, nil
 }
