@@ -102,6 +102,11 @@ func TestIndexes(t *testing.T) {
 				and names_in(idempotency_key, subject, payload) && array['15005550001']`,
 			want: "webhook_jobs_by_name",
 		},
+		{
+			name: "JobsOfAUserName", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' and subject like 'whatsapp:%'
+				and subject = (select 'whatsapp:' || whatsapp_user_id from profiles limit 1)`,
+			want: "webhook_jobs_nameless",
+		},
 		{name: "JobsToClearAway", sql: `select id from webhook_jobs where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "webhook_jobs_ended"},
 		{name: "AbandonedJobs", sql: `select id from webhook_jobs where status = 'processing' and lease_until <= now()`, want: "webhook_jobs_leased"},
 		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},

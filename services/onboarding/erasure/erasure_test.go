@@ -337,6 +337,29 @@ values ($1, $2, $3, 'internal', 'internal.e', 'another', $4, 'completed', $5, $5
 		require.NotContains(t, b.left(t), "555-0001")
 	})
 
+	t.Run("JobsUnderTheirUserNameAreExportedAndEmptied", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.pool.Exec(t.Context(), `
+with u as (
+	update profiles set whatsapp_user_id = 'US.1'
+)
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, created_at, updated_at)
+select gen_random_uuid(), org::uuid, 'kapso.message.received:wamid.2', 'kapso', 'e', 'whatsapp:' || who, jsonb_build_object('body', words), 'completed', @at,
+	@at, @at
+from (values (@org, 'US.1', 'banana'), (@other, 'US.1', 'of another organisation')) j (org, who, words)`,
+			pgx.NamedArgs{"org": b.request.OrgID, "other": uuid.NewString(), "at": b.now})
+		require.NoError(t, err)
+		exported, err := b.ports.Export(t.Context(), b.request.OrgID, b.request.ProfileID)
+		require.NoError(t, err)
+		require.Contains(t, string(exported), "banana")
+		require.NotContains(t, string(exported), "of another organisation")
+		b.run(t)
+		left := b.left(t)
+		require.NotContains(t, left, "banana")
+		require.Contains(t, left, "of another organisation")
+	})
+
 	t.Run("AnExportHasNothingOfOperators", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

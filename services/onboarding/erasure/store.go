@@ -216,9 +216,12 @@ with p as (
     where j.processed_at is not null and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)
 ), j as (
     select id, line from named where org_id = @org
-    union all
+    union
     select j.id, to_jsonb(j) - 'lease_token' from webhook_jobs j where j.org_id = @org and j.status in ('pending', 'processing')
         and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)
+    union
+    select j.id, to_jsonb(j) - 'lease_token' from webhook_jobs j where j.org_id = @org and j.subject like 'whatsapp:%'
+        and j.subject = (select 'whatsapp:' || (line ->> 'whatsapp_user_id') from p)
 ), kinds (kind, lines) as (values
     ('sessions', array(select s.line from s order by s.id limit @most + 1)),
     ('timeline', array(select to_jsonb(t) from session_transitions t join s on s.id = t.session_id order by t.id limit @most + 1)),

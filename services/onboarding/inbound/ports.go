@@ -20,7 +20,7 @@ type store interface {
 	NumberOfUser(ctx context.Context, orgID, userID string) (phone string, err error)
 	// FailedOf are the jobs of a subject that have failed, oldest first, at most a hundred.
 	FailedOf(ctx context.Context, orgID, subject, eventType string) ([]queue.Job, error)
-	// LearnUser stores the owner of the id, if there is such a person, and makes the jobs due again.
+	// LearnUser stores the owner of the id, if there is such a person, and makes the jobs due again, with the number as their subject.
 	LearnUser(ctx context.Context, l Learned) error
 
 	Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error)

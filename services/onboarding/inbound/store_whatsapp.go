@@ -23,6 +23,9 @@ order by created_at, id limit 100`
 	sqlLearnUser = `
 update profiles set whatsapp_user_id = case when phone = @phone then @user end, updated_at = @at
 where org_id = @org and (phone = @phone or whatsapp_user_id = @user)`
+	// sqlNumberJobs puts the jobs among the person's others. They keep their ids, which order them.
+	sqlNumberJobs = `
+update webhook_jobs set subject = @phone where org_id = @org and id = any(@jobs::uuid[]) and status = 'failed'`
 )
 
 // NumberOfUser implements the port of the Service.
@@ -49,8 +52,15 @@ func (s *Store) FailedOf(ctx context.Context, orgID, subject, eventType string) 
 // LearnUser implements the port of the Service.
 func (s *Store) LearnUser(ctx context.Context, l Learned) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlLearnUser, postgres.Args{"org": l.OrgID, "phone": l.Phone, "user": l.UserID, "at": l.At}); err != nil {
-			return fmt.Errorf("learn the user of a number: %w", err)
+		jobs := make([]string, len(l.Jobs))
+		for i, j := range l.Jobs {
+			jobs[i] = j.ID
+		}
+		args := postgres.Args{"org": l.OrgID, "phone": l.Phone, "user": l.UserID, "at": l.At, "jobs": jobs}
+		for _, sql := range []string{sqlLearnUser, sqlNumberJobs} {
+			if _, err := tx.Exec(ctx, sql, args); err != nil {
+				return fmt.Errorf("learn the user of a number: %w", err)
+			}
 		}
 		for _, j := range l.Jobs {
 			var other *queue.StatusError

@@ -123,7 +123,8 @@ func TestWhatsAppMessage(t *testing.T) {
 		b.Quiet()
 		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p), "the STOP counts before the answer to what came later")
-		require.Equal(t, 2, b.Count(`select count(*) from webhook_jobs where source = 'kapso' and status = 'completed'`))
+		require.Equal(t, 2, b.Count(`select count(*) from webhook_jobs where source = 'kapso' and status = 'completed' and subject = $1`, p.Phone),
+			"an erasure finds both, and they keep their order")
 	})
 
 	t.Run("WithoutANumberIsThePersonsWhoseIDIsKnown", func(t *testing.T) {
