@@ -360,6 +360,33 @@ from (values (@org, 'US.1', 'banana'), (@other, 'US.1', 'of another organisation
 		require.Contains(t, left, "of another organisation")
 	})
 
+	t.Run("EventsOfBeforeTheyHadAProfileLoseTheirNumber", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const theirs, another = "wamid.HBgLMTUwMDU1NTAwMDEVAgARGBI=", "wamid.HBgLMTUwMDU1NTAwMDIVAgARGBI="
+		_, err := pgtest.Owner(t, b.pool).Exec(t.Context(), `
+with e as (
+	insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
+	select n, gen_random_uuid(), @org, 'message.received', 'unknown', @at, 'message:2', jsonb_build_object('twilio_sid', sid), @at
+	from (values (2, @theirs), (3, @another)) m (n, sid)
+), s as (
+	insert into event_subscriptions (id, org_id, url, types, include, secret, status, cursor_seq, created_at, updated_at)
+	values (gen_random_uuid(), @org, 'https://example.com', '{}', '{}', decode(repeat('00', 24), 'hex'), 'active', 2, @at, @at) returning id
+)
+insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, subscription_id, seq, type, created_at,
+	updated_at)
+select gen_random_uuid(), @org, sid, 'e', 's', jsonb_build_object('subject', 'unknown', 'data', jsonb_build_object('twilio_sid', sid)), 'completed', 5, id,
+	2, 'message.received', @at, @at from s, (values (@theirs), (@another)) m (sid)`,
+			pgx.NamedArgs{"org": b.request.OrgID, "theirs": theirs, "another": another, "at": b.now})
+		require.NoError(t, err)
+		b.run(t)
+		var ofThem, ofAnother int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `
+select count(*) filter (where data ->> 'twilio_sid' = $1), count(*) filter (where data ->> 'twilio_sid' = $2)
+from (select data from events union all select payload -> 'data' from event_deliveries) d`, theirs, another).Scan(&ofThem, &ofAnother))
+		require.Equal(t, []int{0, 2}, []int{ofThem, ofAnother})
+	})
+
 	t.Run("AnExportHasNothingOfOperators", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

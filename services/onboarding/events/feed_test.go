@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -117,6 +118,7 @@ func TestFeed(t *testing.T) {
 		named := incoming("message.accepted", uuid.NewString())
 		known, unknown := incoming("consent.opted_out", ""), incoming("message.received", "")
 		known.Phone, unknown.Phone = "+5511987650001", "+5511987650002"
+		known.Data, unknown.Data = json.RawMessage(`{"twilio_sid": "SM1"}`), json.RawMessage(`{"status": "received", "twilio_sid": "wamid.1"}`)
 		for _, e := range []events.Incoming{named, known, unknown} {
 			w.messaging.add(e)
 		}
@@ -126,6 +128,8 @@ func TestFeed(t *testing.T) {
 		found, _ := w.reads(0)
 		require.Len(t, found, 3)
 		require.Equal(t, []string{named.ProfileID, profile, "unknown"}, []string{found[0].Subject, found[1].Subject, found[2].Subject})
+		require.JSONEq(t, `{"twilio_sid": "SM1"}`, string(found[1].Data))
+		require.JSONEq(t, `{"status": "received"}`, string(found[2].Data), "WhatsApp's id contains the number")
 		require.Empty(t, w.messaging.rows, "messaging keeps nothing that is stored here")
 	})
 

@@ -73,8 +73,10 @@ with feed as materialized (
 )
 select (select count(*) from feed), (select count(*) from numbered)`
 
+	// sqlRecordIncoming leaves out WhatsApp's id of a message, which contains the person's number.
 	sqlRecordIncoming = sqlFeed + `numbered as (
-    select f.last_seq + u.n as seq, u.event, u.org, u.type, u.at, u.cause, u.data, f.at as recorded_at,
+    select f.last_seq + u.n as seq, u.event, u.org, u.type, u.at, u.cause, f.at as recorded_at,
+        case when u.data ->> 'twilio_sid' like 'wamid.%' then u.data - 'twilio_sid' else u.data end as data,
         coalesce(nullif(u.profile, ''),
             (select p.id::text from profiles p where p.org_id = u.org and p.phone = u.phone), 'unknown') as subject
     from unnest(@events::uuid[], @orgs::uuid[], @types::text[], @profiles::text[], @phones::text[], @at::timestamptz[], @causes::text[],

@@ -1,6 +1,7 @@
 -- +goose Up
 
--- As 0038 has it, but for a person whom WhatsApp names by an id: the jobs that have it as their subject are theirs, too.
+-- As 0038 has it, but for a person whom WhatsApp names by an id: the jobs that have it as their subject are theirs, too. So are WhatsApp's ids
+-- of messages that came before they had a profile: events of 0.1.0 have them, and the index of events by subject finds those of 'unknown'.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_profile(of_org uuid, of_profile uuid, erased timestamptz)
 RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -82,10 +83,13 @@ BEGIN
     UPDATE events SET data = data - ARRAY['reason', 'twilio_sid'], causation_id = regexp_replace(causation_id, '^(action|request):.*', '\1:erased')
     WHERE org_id = of_org AND subject = of_profile::text
         AND (data ? 'reason' OR data ->> 'twilio_sid' LIKE 'wamid.%' OR causation_id ~ '^(action|request):');
+    UPDATE events SET data = data - 'twilio_sid'
+    WHERE org_id = of_org AND subject = 'unknown' AND data ->> 'twilio_sid' LIKE 'wamid.%' AND names_in('', '', data) && numbers;
     UPDATE event_deliveries SET payload = jsonb_set(payload #- '{data,reason}' #- '{data,twilio_sid}', '{causationid}',
         coalesce(to_jsonb(regexp_replace(payload ->> 'causationid', '^(action|request):.*', '\1:erased')), 'null'), false)
-    WHERE org_id = of_org AND payload ->> 'subject' = of_profile::text
-        AND (payload -> 'data' ? 'reason' OR payload #>> '{data,twilio_sid}' LIKE 'wamid.%' OR payload ->> 'causationid' ~ '^(action|request):');
+    WHERE org_id = of_org AND (payload ->> 'subject' = of_profile::text
+            AND (payload -> 'data' ? 'reason' OR payload #>> '{data,twilio_sid}' LIKE 'wamid.%' OR payload ->> 'causationid' ~ '^(action|request):')
+        OR payload ->> 'subject' = 'unknown' AND payload #>> '{data,twilio_sid}' LIKE 'wamid.%' AND names_in('', '', payload -> 'data') && numbers);
     UPDATE audit SET phone = NULL WHERE org_id = of_org AND phone = their_phone;
     DELETE FROM profiles WHERE id = of_profile;
     UPDATE erasures SET erased_at = ended, next_try_at = NULL, waits_for = '', requested_by = requested_by - 'request_id'
