@@ -23,6 +23,13 @@ type Said struct {
 	At      time.Time
 }
 
+func (s Said) zone() *time.Location {
+	if s.Zone == nil {
+		return time.UTC
+	}
+	return s.Zone
+}
+
 // answer reads a text in the form that a step expects. It reports false for one of another form.
 func (f *Flow) answer(s Step, said Said) (Value, bool) {
 	text := strings.TrimSpace(letters.Compose(said.Text))
@@ -39,7 +46,7 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 			return Value{Type: YesNo, Text: yes}, true
 		}
 	case Choice:
-		if choice, ok := f.choice(s, said.Locale, text); ok {
+		if choice, ok := f.choice(s, said, text); ok {
 			return Value{Type: Choice, Text: choice}, true
 		}
 	case Number:
@@ -75,60 +82,84 @@ func (f *Flow) says(locale, choice, text string) bool {
 // mostWords is the most words of an answer that names a choice by its number: "option 2 please".
 const mostWords = 3
 
-// choice finds the one choice that a text names: by its number, or by a word of it. A text that names two is unclear, and so is one that
+// choice finds the one choice that a text names: by a word of it, else by its number. A text that names two is unclear, and so is one that
 // says what is not.
-func (f *Flow) choice(s Step, locale, text string) (string, bool) {
+func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	text = norm.NFKC.String(text) // a digit of another form is a digit
-	e := f.texts[f.Language(locale)]
-	if words := letters.Words(text); len(words) <= mostWords && !reading.Negated(text, locale) {
-		if found := digits.FindAllString(text, 2); len(found) == 1 && !strings.ContainsAny(text, "-+/%,") {
-			n, err := strconv.Atoi(found[0])
-			if err == nil && n >= 1 && n <= len(s.Expect.Choices) {
-				return s.Expect.Choices[n-1], true
-			}
-			return "", false
+	e := f.texts[f.Language(said.Locale)]
+	named, counted, rest := e.named(s.Expect.Choices, text)
+	numbers, short := digits.FindAllString(rest, 2), len(letters.Words(text)) <= mostWords
+	place := -1 // of the one number that no word of a choice has
+	if len(numbers) == 1 {
+		if n, err := strconv.Atoi(numbers[0]); err == nil && n <= len(s.Expect.Choices) {
+			place = n - 1
 		}
 	}
-	padded := " " + fold(text) + " "
-	var named []string
-	longest, word := 0, "" // "not often" names not_often, although it has the word of often in it
-	for _, choice := range s.Expect.Choices {
-		for _, w := range e.words(choice) {
-			w = fold(w)
-			if w == "" || !strings.Contains(padded, " "+w+" ") {
-				continue
-			}
-			switch {
-			case len(w) > longest:
-				named, longest, word = []string{choice}, len(w), w
-			case !slices.Contains(named, choice):
-				named = append(named, choice)
-			}
-		}
-	}
-	if len(named) != 1 || f.namesAnother(s, locale, padded, named[0]) || reading.Negated(strings.Replace(padded, word, " ", 1), locale) {
+	switch {
+	case len(named) > 1, reading.Negated(rest, said.Locale), len(named) == 0 && reading.Negated(text, said.Locale):
+		return "", false
+	case len(named) == 1:
+		at := slices.Index(s.Expect.Choices, named[0])
+		another := place >= 0 && short || counted && len(numbers) > 0 // "bill 2", "2 pm or 3"
+		return named[0], place == at || !another
+	case place < 0 || !short || strings.ContainsAny(text, "-+/%,") || e.measures(s.Expect.Choices, rest) || isTime(text, said):
 		return "", false
 	}
-	return named[0], true
+	return s.Expect.Choices[place], true
 }
 
-// digits finds a row of digits.
-var digits = regexp.MustCompile(`\d+`)
-
-// namesAnother reports whether a text, without the words of one choice, names another.
-func (f *Flow) namesAnother(s Step, locale, padded, choice string) bool {
-	e := f.texts[f.Language(locale)]
-	words := e.words(choice)
-	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
-	for _, word := range words {
-		padded = strings.ReplaceAll(padded, " "+fold(word)+" ", "  ")
+// named lists the choices that a text names, reports whether a word by which it does has a figure, and returns the text without those
+// words. Long words come first: "not often" names not_often, although it has the word of often in it.
+func (e edition) named(choices []string, text string) (named []string, counted bool, rest string) {
+	type word struct{ text, choice string }
+	var words []word
+	for _, choice := range choices {
+		for _, w := range e.words(choice) {
+			words = append(words, word{apart(w), choice})
+		}
 	}
-	return slices.ContainsFunc(s.Expect.Choices, func(other string) bool {
-		return other != choice && slices.ContainsFunc(e.words(other), func(word string) bool {
-			return fold(word) != "" && strings.Contains(padded, " "+fold(word)+" ")
-		})
-	})
+	slices.SortStableFunc(words, func(a, b word) int { return len(b.text) - len(a.text) })
+	rest = " " + apart(text) + " "
+	for _, w := range words {
+		for w.text != "" && strings.Contains(rest, " "+w.text+" ") {
+			rest = strings.Replace(rest, " "+w.text+" ", "  ", 1) // two spaces: what stood around it is no row of words
+			counted = counted || digits.MatchString(w.text)
+			if !slices.Contains(named, w.choice) {
+				named = append(named, w.choice)
+			}
+		}
+	}
+	return named, counted, rest
 }
+
+// measures reports whether a text has what stands with a figure in the words of a choice: where "2 kg" is one, "3 kg" is not the third.
+func (e edition) measures(choices []string, rest string) bool {
+	for _, choice := range choices {
+		for _, w := range e.words(choice) {
+			for _, part := range strings.Fields(apart(w)) {
+				if digits.MatchString(w) && !digits.MatchString(part) && strings.Contains(rest, " "+part+" ") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// isTime reports whether a text names a time of day from its figure on: "2pm" is not the second of mornings and evenings.
+func isTime(text string, said Said) bool {
+	from := digits.FindStringIndex(text)
+	return from != nil && timeparse.Read(text[from[0]:], said.Locale, said.zone(), said.At).Kind == timeparse.At
+}
+
+var (
+	// digits finds a row of digits, and runs one of digits or of letters.
+	digits = regexp.MustCompile(`\d+`)
+	runs   = regexp.MustCompile(`\d+|[^\d ]+`)
+)
+
+// apart folds a text and separates its figures from its letters: people write "2pm" and "2 pm".
+func apart(text string) string { return strings.Join(runs.FindAllString(fold(text), -1), " ") }
 
 // fold brings a text to small letters without accents and signs, with single spaces.
 func fold(text string) string { return strings.Join(letters.Words(text), " ") }
@@ -185,11 +216,7 @@ func date(text string, said Said) (string, bool) {
 	if day, err := time.Parse("2006-1-2", text); err == nil {
 		return day.Format(time.DateOnly), true
 	}
-	zone := said.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	day, ok := timeparse.Day(text, said.Locale, zone, said.At)
+	day, ok := timeparse.Day(text, said.Locale, said.zone(), said.At)
 	return day.Format(time.DateOnly), ok
 }
 

@@ -2,12 +2,15 @@ package flow_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
 	"paceline.internal/services/onboarding/flow"
@@ -228,6 +231,95 @@ func TestAnswers(t *testing.T) {
 				return
 			}
 			require.Equal(t, map[string]flow.Value{"answer": *test.want}, p.person.Fields)
+		})
+	}
+}
+
+// TestChoices reads answers to a choice. Only an answer by place depends on the order of the choices.
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	type words map[string][]string
+	taste := words{"good": {"good"}, "very_good": {"very good"}, "not_good": {"not good"}}
+	gosto := words{"good": {"bom"}, "very_good": {"muito bom"}, "not_good": {"nada bom"}}
+	sure := words{"sure": nil, "not_sure": nil}
+	slots := words{"a_noon": {"2 pm", "14h"}, "b_morning": {"9am"}, "c_next_day": {"24h", "within 24h"}}
+	horas := words{"a_noon": {"14h", "2 de la tarde"}, "b_morning": {"9 h", "9 horas"}, "c_next_day": {"em 24h"}}
+	bags := words{"a_small": {"2 kg"}, "b_large": {"5kg"}, "c_box": {"caja"}}
+	parts := words{"a_morning": {"morning"}, "b_noon": {"noon"}, "c_night": {"night"}}
+	for _, test := range []struct {
+		locale  string
+		choices words
+		text    string
+		place   bool
+		want    string
+	}{
+		{"en", taste, "very good", false, "very_good"},
+		{"en", taste, "Very good, thanks", false, "very_good"},
+		{"en", taste, "it was good", false, "good"},
+		{"en", taste, "not good", false, "not_good"},
+		{"en", taste, "not very good", false, ""},
+		{"en", taste, "very good, or just good", false, ""},
+		{"en", taste, "very good, very good!", false, "very_good"},
+		{"pt-BR", gosto, "muito bom", false, "very_good"},
+		{"pt-BR", gosto, "nada bom", false, "not_good"},
+		{"en", sure, "I'm not sure", false, "not_sure"},
+		{"en", sure, "sure", false, "sure"},
+		{"en", slots, "2pm", false, "a_noon"},
+		{"en", slots, "2 pm please", false, "a_noon"},
+		{"en", slots, "ok, see you at 2 PM then", false, "a_noon"},
+		{"en", slots, "9 am", false, "b_morning"},
+		{"en", slots, "14 h", false, "a_noon"},
+		{"en", slots, "24h", false, "c_next_day"},
+		{"en", slots, "within 24 h", false, "c_next_day"},
+		{"en", slots, "3pm", false, ""},
+		{"en", slots, "12 pm", false, ""},
+		{"en", slots, "2:30 pm", false, ""},
+		{"en", slots, "2 pm or 9 am", false, ""},
+		{"en", slots, "2 pm or 3", true, ""},
+		{"en", slots, "1) 2 pm", true, "a_noon"},
+		{"en", slots, "2", true, "b_morning"},
+		{"pt-BR", horas, "14h", false, "a_noon"},
+		{"pt-BR", horas, "às 9h por favor", false, "b_morning"},
+		{"pt-BR", horas, "14h30", false, ""},
+		{"pt-BR", horas, "2h", false, ""},
+		{"es", horas, "a las 2 de la tarde", false, "a_noon"},
+		{"es", horas, "9 horas", false, "b_morning"},
+		{"es", horas, "3 horas", false, ""},
+		{"es", bags, "2kg", false, "a_small"},
+		{"es", bags, "3 kg", false, ""},
+		{"es", bags, "3", true, "c_box"},
+		{"en", parts, "2pm", false, ""},
+		{"en", parts, "2 o'clock", false, ""},
+		{"pt-BR", parts, "2h", false, ""},
+		{"pt-BR", parts, "a 2", true, "b_noon"},
+		{"pt-BR", parts, "2ª opção", true, "b_noon"},
+		{"en", parts, "the 2nd", true, "b_noon"},
+		{"fr", parts, "la 2", true, "b_noon"},
+		{"en", parts, "night 3", true, "c_night"},
+		{"en", parts, "night 2", true, ""},
+	} {
+		t.Run(test.locale+" "+test.text, func(t *testing.T) {
+			t.Parallel()
+			names := slices.Sorted(maps.Keys(test.choices))
+			for turn := range names {
+				if turn > 0 && test.place {
+					return
+				}
+				order := slices.Concat(names[turn:], names[:turn])
+				texts, err := yaml.Marshal(map[string]any{"texts": map[string]string{"Q": "How", "U": "Again"}, "choices": test.choices})
+				require.NoError(t, err)
+				f, err := flow.Parse(fstest.MapFS{
+					"flow.yaml": {Data: []byte("flow: f\nlanguages: [" + test.locale + "]\nstart: q\nsteps:\n  q: {ask: Q, expect: {choice: [" +
+						strings.Join(order, ", ") + "]}, save: answer, unclear: {send: U, then: done}, then: done}\n  done: {end: done}\n")},
+					test.locale + ".yaml": {Data: texts},
+				})
+				require.NoError(t, err)
+				p := &play{flow: f, state: flow.State{Step: "q", Phase: flow.Waiting}}
+				said := says(test.text)
+				said.Locale = test.locale
+				p.happens(said)
+				require.Equal(t, test.want, p.person.Fields["answer"].Text, order)
+			}
 		})
 	}
 }

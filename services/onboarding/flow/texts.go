@@ -289,7 +289,7 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 		for _, choice := range f.Steps[id].Expect.Choices {
 			known[choice] = true
 			for _, word := range e.words(choice) {
-				folded := fold(word)
+				folded := apart(word)
 				f.checkWord(file, e.lines[choiceKey(choice)], choice, word, found)
 				if other := owner[folded]; other != "" && other != choice {
 					found.addf(file, e.lines[choiceKey(choice)], "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
