@@ -129,8 +129,10 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 	recorded := ""
 	if opened.ID == opening.Session.ID {
 		recorded = consentRecorded(start.Consent != nil, unrecorded)
-		if err := c.Jobs.Try(ctx, opening.Job.ID, c.SendOpening); err != nil { // the loop sends it
-			c.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
+		if opening.Job.Subject == opening.Phone { // else it is not due yet
+			if err := c.Jobs.Try(ctx, opening.Job.ID, c.SendOpening); err != nil { // the loop sends it
+				c.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
+			}
 		}
 	}
 	view, err := c.Store.LoadSession(ctx, opened.ID)
@@ -201,10 +203,14 @@ func (c *Service) enter(ctx context.Context, p people.Profile, o *Opening, start
 		person.Fields[given.Name] = given.Value
 	}
 	d := f.Next(flow.State{}, person, flow.Began{})
-	if _, sends := d.Do.(flow.SendText); !sends {
+	first, sends := d.Do.(flow.SendText)
+	if !sends {
 		return fmt.Errorf("%w: %s", ErrFlowSendsNothing, start.Flow)
 	}
 	r := &o.Session
+	if first.After > 0 { // what the person writes meanwhile does not wait behind it
+		o.Job.Subject, o.Job.DueAt = waitingSubject(r.ID), r.CreatedAt.Add(first.After)
+	}
 	r.Flow, r.FlowVersion, r.At, r.Token = f.Name, f.Version, d.State, session.Token(f.Steps[d.State.Step].State)
 	return nil
 }

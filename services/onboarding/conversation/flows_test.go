@@ -249,6 +249,31 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, session.Closed, b.Newest(p).Status)
 	})
 
+	onboardingtest.Subtest(t, "DelaysItsFirstText", setup, func(t *testing.T, b *bundle) {
+		publish(b, "late", "  first: {if: \"person.locale == 'en'\", then: news, else: done}\n  news: {send: NEWS, after: 1h, then: next}\n"+
+			"  next: {start: later}\n  done: {end: told}\n", "  NEWS: Some news.\n")
+		publish(b, "later", "  first: {ask: MORE, after: 2h, expect: yes_no, unclear: {send: MORE, then: done}, then: done}\n  done: {end: told}\n",
+			"  MORE: Want more?\n")
+		p, stopped := b.Person(), b.Person()
+		begun := b.Clock.Now()
+		require.NoError(t, begin(b, p, "late"))
+		require.NoError(t, begin(b, stopped, "late"))
+		b.Reply(p, "hello?")
+		b.Reply(stopped, "STOP")
+		b.Pass(59 * time.Minute)
+		require.Empty(t, said(b, p))
+		b.Pass(time.Minute)
+		require.Equal(t, []string{"Some news."}, said(b, p))
+		b.Pass(2*time.Hour + time.Minute)
+		require.Equal(t, []string{"Some news.", "Want more?"}, said(b, p))
+		taken := b.Messaging.Taken(p.Phone)
+		require.Equal(t, begun.Add(time.Hour), taken[0].At)
+		require.GreaterOrEqual(t, taken[1].At.Sub(taken[0].At), 2*time.Hour)
+		require.Empty(t, said(b, stopped))
+		b.Reply(p, "yes")
+		require.Equal(t, session.Closed, b.Newest(p).Status)
+	})
+
 	onboardingtest.Subtest(t, "TakesNoAnswerToAQuestionThatWasNotAsked", setup, func(t *testing.T, b *bundle) {
 		b.SleepsAtNight()
 		publish(b, "agree", "  first: {ask: AGREE, expect: yes_no, save: agreed, unclear: {send: AGREE, then: done}, then: done}\n  done: {end: asked}\n",
