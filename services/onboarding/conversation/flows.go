@@ -288,9 +288,9 @@ func (c *Service) startNext(ctx context.Context, view View, name string) error {
 	_, err = c.Begin(ctx, s.OrgID, Start{ProfileID: s.ProfileID, Flow: name, Follows: true, Onward: s.Flow == ""})
 	many, limited := errors.AsType[*TooManyActivations](err)
 	switch {
-	case err == nil, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile):
-		return nil
-	case errors.Is(err, flow.ErrNotFound), errors.Is(err, ErrFlowSendsNothing), c.Now().Sub(s.UpdatedAt) > longestFollow:
+	case err == nil, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile), errors.Is(err, ErrFlowSendsNothing):
+		return nil // also where its conditions are not for this person
+	case errors.Is(err, flow.ErrNotFound), c.Now().Sub(s.UpdatedAt) > longestFollow:
 		return ForOperator("the flow %s was to follow session %s: %s; start a flow with POST /v1/profiles/%s:activate, then cancel this job",
 			name, s.ID, err, s.ProfileID)
 	case limited:

@@ -170,6 +170,19 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, 1, b.Count(`select count(*) from conversation_sessions where flow = 'before' and status = 'closed'`))
 	})
 
+	onboardingtest.Subtest(t, "StartsNothingForWhomTheNextFlowIsNot", setup, func(t *testing.T, b *bundle) {
+		publish(b, "before", "  first: {send: READY, wait: reply, then: next}\n  next: {start: gate}\n", "  READY: Ready?\n")
+		publish(b, "gate", "  first: {if: \"person.locale == 'xx'\", then: bye, else: done}\n  bye: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")
+		p := b.Person()
+		require.ErrorIs(t, begin(b, p, "gate"), conversation.ErrFlowSendsNothing)
+		require.NoError(t, begin(b, p, "before"))
+		b.Reply(p, "yes")
+		b.Pass(time.Minute)
+		require.Equal(t, []string{"Ready?"}, said(b, p))
+		require.Equal(t, 1, b.Sessions())
+		require.Zero(t, b.Count(`select count(*) from webhook_jobs where status in ('pending', 'failed')`))
+	})
+
 	onboardingtest.Subtest(t, "FollowsOnboardingAsTheInterview", setup, func(t *testing.T, b *bundle) {
 		publish(b, session.Interview, "  first: {ask: FIRST, state: \"interview:activity_01\", expect: reply, then: done}\n  done: {end: told, host: true}\n",
 			"  FIRST: First question?\n")

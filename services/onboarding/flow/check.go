@@ -112,13 +112,30 @@ func (f *Flow) edges(found *Problems) (whole bool) {
 			found.addf(File, s.Line, "step %s: negative waits at %s, which waits for no reply", id, s.Negative.WaitAt)
 		}
 	}
-	if kind := f.Steps[f.Start].Kind; f.holds(f.Start) && kind != Send && kind != Ask && kind != If {
-		found.addf(File, f.Steps[f.Start].Line, "step %s is the first, and sends no text; begin with send or ask", f.Start)
-	}
-	if s := f.Steps[f.Start]; s.AfterDelivery > 0 {
-		found.addf(File, s.Line, "step %s: after_delivery is for a step that has a text before it", s.ID)
+	if whole {
+		f.checkFirst(found)
 	}
 	return whole
+}
+
+// checkFirst holds the steps that a person can begin with, also behind conditions, to what sends a text. Only behind a condition may one be
+// an end, for the people whom the flow sends nothing.
+func (f *Flow) checkFirst(found *Problems) {
+	first := f.closure([]string{f.Start}, func(id string) []string {
+		if s := f.Steps[id]; s.Kind == If {
+			return s.next()
+		}
+		return nil
+	})
+	for _, id := range f.Order {
+		switch s := f.Steps[id]; {
+		case !first[id], s.Kind == If, s.Kind == End && id != f.Start:
+		case s.Kind != Send && s.Kind != Ask:
+			found.addf(File, s.Line, "step %s can be the first, and sends no text; begin with send or ask", id)
+		case s.AfterDelivery > 0 && id == f.Start:
+			found.addf(File, s.Line, "step %s: after_delivery is for a step that has a text before it", id)
+		}
+	}
 }
 
 // reach finds the steps that cannot be reached, and those from which no end can be.

@@ -41,7 +41,8 @@ func TestProblems(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ file, from, to, want string }{
 		"unknown step":          {"flow.yaml", "after: 8s, then: budget}", "after: 8s, then: bugdet}", "flow.yaml:8: step message_2 leads to bugdet, which is no step"},
-		"first sends nothing":   {"flow.yaml", "start: opening", "start: done", "step done is the first, and sends no text; begin with send or ask"},
+		"first sends nothing":   {"flow.yaml", "start: opening", "start: done", "step done can be the first, and sends no text; begin with send or ask"},
+		"first behind an if":    {"flow.yaml", "start: opening\nentry: {keywords: [JOIN, ENTRAR]}\nsteps:\n", "start: gate\nsteps:\n  gate: {if: \"person.locale == 'en'\", then: opening, else: score}\n", "flow.yaml:16: step score can be the first, and sends no text; begin with send or ask"},
 		"state of our own":      {"flow.yaml", "send: OPENING,", "send: OPENING, state: \"onboarding:awaiting_burst\",", "flow.yaml:6: step opening: the state onboarding:awaiting_burst is one of the deployment's own"},
 		"unreachable":           {"flow.yaml", "then: {tight: score, else: done}", "then: done", "flow.yaml:16: step score cannot be reached from opening"},
 		"circle":                {"flow.yaml", "MESSAGE_2, after: 8s, then: budget", "MESSAGE_2, after: 8s, then: message_1", "flow.yaml:7: step message_1 leads back to itself without an answer"},
