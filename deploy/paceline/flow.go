@@ -91,7 +91,7 @@ func (c flowTryCommand) Run(t terminal) error {
 	for name, text := range c.Field {
 		value, ok := f.Fields[name].Parse(text)
 		if !ok {
-			return fmt.Errorf("--field %s=%s: the flow has no such field, or it is of another type", name, text)
+			return fmt.Errorf("--field %s=%s: the flow has no such field, or it is of another type or longer than its limit", name, text)
 		}
 		trial.person.Fields[name] = value
 	}

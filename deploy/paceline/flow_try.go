@@ -72,6 +72,9 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 			if err := json.Unmarshal([]byte(line), &answer); err != nil {
 				return nil, fmt.Errorf("the host application's answer: %w", err)
 			}
+			if err := t.flow.WrongField(t.flow.Steps[do.Step], answer.Field); err != nil {
+				t.say("(" + err.Error() + ")")
+			}
 		}
 		return flow.Called{OK: ok, Branch: answer.Branch, Field: answer.Field}, nil
 	case flow.OpenTicket:

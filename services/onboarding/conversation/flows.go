@@ -261,6 +261,9 @@ func (c *Service) callHost(ctx context.Context, view View, j queue.Job) error {
 	if err == nil && len(replied) > 0 {
 		err = json.Unmarshal(replied, &answer)
 	}
+	if err == nil {
+		err = f.WrongField(step, answer.Field)
+	}
 	if err != nil {
 		c.Log.WarnContext(ctx, "onboarding.call_failed", "session_id", s.ID, "step_id", step.ID, "error", err)
 	}

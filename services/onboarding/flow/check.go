@@ -236,7 +236,8 @@ func (f *Flow) declare(found *Problems) {
 		field, declared := f.Fields[s.Save]
 		switch {
 		case !declared, field.Type == Any:
-			f.Fields[s.Save] = Field{Type: saved, Private: field.Private}
+			field.Type = saved
+			f.Fields[s.Save] = field
 		case s.Kind == Ask && field.Type != saved:
 			found.addf(File, s.Line, "step %s saves %s as %s, but the field is %s", id, s.Save, saved, field.Type)
 		}

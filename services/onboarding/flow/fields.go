@@ -122,6 +122,7 @@ func (d Declared) Fields() map[string]Field {
 	fields := map[string]Field{}
 	for name, all := range d {
 		field := all[0]
+		field.most = 0 // another flow may have taken more
 		for _, other := range all[1:] {
 			if other.Type != field.Type {
 				field.Type = Any
@@ -139,6 +140,14 @@ func (d Declared) names() string {
 	return strings.Join(slices.Sorted(maps.Keys(d)), ", ")
 }
 
+// WrongField returns what is wrong with the value that the host application answers to a call; nil for nothing.
+func (f *Flow) WrongField(step Step, given any) error {
+	if _, ok := f.Fields[step.Save].ValueOf(given); ok || step.Save == "" || given == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s must be %s", ErrFields, step.Save, f.Declared().form(step.Save))
+}
+
 // valueForms has the form of a value of each type, in words.
 var valueForms = map[Type]string{
 	Number: "a number", YesNo: "true or false", Date: "a date such as 2027-03-12",
@@ -154,7 +163,12 @@ func (d Declared) form(name string) string {
 		}
 	}
 	for _, field := range d[name] {
-		if len(field.Asked) == 0 {
+		switch {
+		case len(field.Asked) > 0:
+		case field.most > 0:
+			add(strings.Replace(valueForms[field.Type], valueForms[Text], "a text", 1) +
+				fmt.Sprintf(", at most %d characters long (its limit under fields)", field.most))
+		default:
 			add(valueForms[field.Type])
 		}
 		for _, e := range field.Asked {

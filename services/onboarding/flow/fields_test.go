@@ -14,12 +14,12 @@ import (
 func TestGivenValues(t *testing.T) {
 	t.Parallel()
 	f, err := flow.Parse(fstest.MapFS{
-		"flow.yaml": {Data: []byte("flow: table\nlanguages: [en]\nstart: plan\nfields: {free: number}\nsteps:\n" +
+		"flow.yaml": {Data: []byte("flow: table\nlanguages: [en]\nstart: plan\nsegments: 4\nfields: {free: number, link: text, map: {type: text, limit: 100}, note: text}\nsteps:\n" +
 			"  plan: {ask: T, expect: {choice: [gold, silver]}, save: plan, unclear: {send: T, then: guests}, then: guests}\n" +
 			"  guests: {ask: T, expect: {number: {min: 1, max: 20, whole: true}}, save: guests, unclear: {send: T, then: wish}, then: wish}\n" +
 			"  wish: {ask: T, expect: {text: {limit: 5}}, save: wish, unclear: {send: T, then: done}, then: done}\n" +
 			"  done: {end: booked}\n")},
-		"en.yaml": {Data: []byte("texts:\n  T: Which one?\nchoices:\n  gold: [gold]\n  silver: [silver]\n")},
+		"en.yaml": {Data: []byte("texts:\n  T: \"Which one? {link|here} {map|there} {wish|any}\"\nchoices:\n  gold: [gold]\n  silver: [silver]\n")},
 	})
 	require.NoError(t, err)
 	for _, tt := range []struct {
@@ -35,6 +35,10 @@ func TestGivenValues(t *testing.T) {
 		{name: "wish", value: "quiet"},
 		{name: "wish", value: strings.Repeat("é", 6), want: "wish must be a text of at most 5 characters"},
 		{name: "free", value: 1e9},
+		{name: "link", value: strings.Repeat("a", 60)},
+		{name: "link", value: strings.Repeat("a", 61), want: "link must be a text, at most 60 characters long (its limit under fields)"},
+		{name: "map", value: strings.Repeat("a", 100)},
+		{name: "note", value: strings.Repeat("a", 1600)}, // no text shows it
 	} {
 		_, err := f.Declared().Read(map[string]any{tt.name: tt.value})
 		if tt.want == "" {
@@ -44,4 +48,13 @@ func TestGivenValues(t *testing.T) {
 		require.ErrorIs(t, err, flow.ErrFields)
 		require.ErrorContains(t, err, tt.want)
 	}
+
+	long := strings.Repeat("a", 100)
+	shown, err := f.Render("T", "en", "", map[string]flow.Value{
+		"map": {Type: flow.Text, Text: long}, "wish": {Type: flow.Text, Text: long},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "Which one? here "+long+" "+long[:60], shown, "only the person's own words are cut")
+	require.NoError(t, f.WrongField(flow.Step{Save: "map"}, long))
+	require.ErrorIs(t, f.WrongField(flow.Step{Save: "link"}, long), flow.ErrFields)
 }

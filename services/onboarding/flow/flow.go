@@ -77,6 +77,8 @@ func IsName(text string) bool { return named.MatchString(text) }
 type Field struct {
 	Type    Type
 	Private bool // it stays out of events
+	Limit   int  // how many characters of it a text shows; 0 for shownText
+	most    int  // how many the host application may set; 0 for maxText
 	// Asked has the forms in which steps of the flow ask for it; only Declared fills it.
 	Asked []Expect
 }

@@ -40,6 +40,7 @@ func Parse(folder fs.FS) (Flow, error) {
 		flow.check(&found)
 		flow.checkStates(&found)
 		flow.checkTexts(&found)
+		flow.bound()
 	}
 	if err := found.err(); err != nil {
 		return Flow{}, err

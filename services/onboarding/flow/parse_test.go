@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -24,8 +25,7 @@ func TestParse(t *testing.T) {
 	f := sample(t)
 	require.Equal(t, "welcome", f.Name)
 	require.Len(t, f.Version, 16)
-	require.Equal(t, flow.Field{Type: flow.Choice}, f.Fields["budget"])
-	require.Equal(t, flow.Field{Type: flow.Any}, f.Fields["score"])
+	require.Equal(t, []flow.Type{flow.Choice, flow.Any}, []flow.Type{f.Fields["budget"].Type, f.Fields["score"].Type})
 	require.Equal(t, "welcome:message_2", f.Steps["message_2"].State)
 
 	text, err := f.Render("OFFER", "pt", "", map[string]flow.Value{"budget": {Type: flow.Choice, Text: "tight"}})
@@ -76,6 +76,7 @@ func TestProblems(t *testing.T) {
 		"key of the file":       {"flow.yaml", "start: opening", "start: opening\nbegin: opening", "flow.yaml:4: begin is no key here"},
 		"missing key":           {"flow.yaml", "failed: done, ", "", "flow.yaml:16: step score: failed is missing"},
 		"two documents":         {"flow.yaml", "start: opening", "start: opening\n---\nstart: done", "something follows the first document"},
+		"limit of a number":     {"flow.yaml", "start: opening", "start: opening\nfields: {score: {type: number, limit: 9}}", "flow.yaml:4: fields: score is no text, and has no limit"},
 		"first_name":            {"flow.yaml", "start: opening", "start: opening\nfields: {first_name: text}", "flow.yaml:4: fields: first_name is the person's name"},
 		"saved name":            {"flow.yaml", "save: budget", "save: first_name", "first_name is the person's name, and no field to save"},
 		"choice called else":    {"flow.yaml", "[none, some, tight]", "[none, some, tight, else]", "step budget: a choice cannot be called else"},
@@ -103,6 +104,39 @@ func TestProblems(t *testing.T) {
 			_, err := flow.Parse(folder)
 			require.ErrorContains(t, err, test.want)
 		})
+	}
+}
+
+// TestSegments counts a text with the values that make it dearest, which are not always the longest.
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	steps := "flow: f\nlanguages: [en]\nfields: {link: {type: text, limit: 200}}\nstart: a\nsteps:\n" +
+		"  a: {ask: Q, expect: {choice: [high, late]}, save: topic, unclear: {send: Q, then: c}, then: b}\n" +
+		"  b: {ask: Q, expect: {choice: [no_signal_at_home_or_at_work, slow]}, save: topic, unclear: {send: Q, then: c}, then: c}\n" +
+		"  c: {ask: Q, expect: {number: {min: 1, max: 9}}, save: guests, unclear: {send: Q, then: d}, then: d}\n" +
+		"  d: {ask: T, expect: reply, save: why, then: done}\n  done: {end: done}\n"
+	for _, test := range []struct {
+		text string
+		want int
+	}{
+		{strings.Repeat("a", 140) + "{guests|you}", 1},
+		{strings.Repeat("a", 140) + "{guests|vocês}", 3},
+		{strings.Repeat("a", 60) + "{guests|👥}", 1},
+		{strings.Repeat("a", 67) + "{guests|👥👥}", 2},
+		{strings.Repeat("a", 140) + "{topic|it}", 2},
+		{strings.Repeat("a", 58) + "{guests|👥}{topic|it}", 2},
+		{strings.Repeat("a", 155) + "{guests|[[[]]]}", 2},
+		{"{why|it}", 1},
+		{"{link|it}", 3},
+	} {
+		for range 10 {
+			folder := fstest.MapFS{"flow.yaml": {Data: []byte(steps)}, "en.yaml": {Data: []byte("texts:\n  Q: Which?\n  T: \"" + test.text + "\"\n")}}
+			for limit := 1; limit < 4; limit++ {
+				folder["flow.yaml"].Data = []byte(fmt.Sprintf("%ssegments: %d\n", steps, limit))
+				_, err := flow.Parse(folder)
+				require.Equal(t, limit >= test.want, err == nil, "%s: %v", test.text, err)
+			}
+		}
 	}
 }
 

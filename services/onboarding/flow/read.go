@@ -76,6 +76,9 @@ func (f *Flow) read(doc *yaml.Node, found *Problems) {
 		} else if err := node.Decode(&field); err != nil {
 			found.addf(File, node.Line, "%s", err)
 		}
+		if field.Limit > 0 && field.Type != Text {
+			found.addf(File, node.Line, "fields: %s is no text, and has no limit", name)
+		}
 		if name == FirstName {
 			found.addf(File, keyLine(child(doc, "fields"), name), "fields: %s is the person's name, and no field", name)
 		}

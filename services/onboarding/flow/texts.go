@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf16"
 
 	"go.yaml.in/yaml/v3"
 
@@ -170,51 +171,116 @@ func unseen(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// widest is a text with the longest value of each placeholder. One letter outside GSM-7 makes the whole text dearer, so names and texts
-// that people write have some.
+// widest is a text with the values that make it take the most segments. One letter outside GSM-7 makes the whole text dearer, so names and
+// texts that people write have some.
 func (f *Flow) widest(language, text string) string {
-	return placeholder.ReplaceAllStringFunc(text, func(match string) string {
-		parts := placeholder.FindStringSubmatch(match)
-		longest := parts[2]
-		for _, value := range f.longest(language, parts[1]) {
-			if len([]rune(value)) >= len([]rune(longest)) {
-				longest = value
+	matches := placeholder.FindAllStringSubmatchIndex(text, -1)
+	values := make([][]string, len(matches))
+	longest, plain := make([]string, len(matches)), make([]string, len(matches)) // of all, and of those in GSM-7
+	for i, at := range matches {
+		fallback := ""
+		if at[4] >= 0 {
+			fallback = text[at[4]:at[5]]
+		}
+		values[i] = append(f.longest(language, text[at[2]:at[3]]), fallback)
+		longest[i] = slices.MaxFunc(values[i], func(a, b string) int { return units(a) - units(b) })
+		plain[i] = slices.MaxFunc(values[i], func(a, b string) int { return septets(a) - septets(b) })
+	}
+	with := func(chosen []string) string {
+		var b strings.Builder
+		from := 0
+		for i, at := range matches {
+			b.WriteString(text[from:at[0]] + chosen[i])
+			from = at[1]
+		}
+		return b.String() + text[from:]
+	}
+	widest := with(plain)
+	most := letters.Segments(widest)
+	for i := range values {
+		for _, value := range values[i] { // with each value once: one may be short, and make the text dearer
+			chosen := slices.Clone(longest)
+			chosen[i] = value
+			if all := with(chosen); letters.Segments(all) > most {
+				widest, most = all, letters.Segments(all)
 			}
 		}
-		return longest
-	})
+	}
+	return widest
+}
+
+// units counts the room that a value takes in UCS-2.
+func units(value string) int { return len(utf16.Encode([]rune(value))) }
+
+// septets counts the room that a value takes in GSM-7, -1 where it is not in it.
+func septets(value string) (n int) {
+	if len(letters.Dearer(value)) > 0 {
+		return -1
+	}
+	for _, r := range value {
+		n += letters.Septets(r)
+	}
+	return n
 }
 
 // longest lists long values of a placeholder.
-func (f *Flow) longest(language, name string) []string {
+func (f *Flow) longest(language, name string) (all []string) {
 	if name == FirstName {
 		return []string{strings.Repeat("ã", maxName)}
 	}
-	var all []string
 	switch f.Fields[name].Type {
 	case Number:
-		all = append(all, strings.Repeat("9", 12))
+		return []string{strings.Repeat("9", 12)}
 	case Date:
-		all = append(all, "2026-11-20")
+		return []string{"2026-11-20"}
 	case YesNo:
-		all = append(all, f.show(language, Value{Type: YesNo, Text: yes}), f.show(language, Value{Type: YesNo, Text: no}))
+		return []string{f.show(language, Value{Type: YesNo, Text: yes}), f.show(language, Value{Type: YesNo, Text: no})}
 	case Text, Choice, Reply, Any:
-		all = append(all, strings.Repeat("ã", shownText))
 	}
-	for _, s := range f.Steps {
-		if s.Save == name && s.Expect.Type == Choice {
-			all = all[:0]
+	for _, id := range f.Order {
+		if s := f.Steps[id]; s.Save == name && s.Expect.Type == Choice {
 			for _, choice := range s.Expect.Choices {
 				all = append(all, f.show(language, Value{Type: Choice, Text: choice}))
 			}
-			break
 		}
+	}
+	if all == nil {
+		return []string{strings.Repeat("ã", f.shown(name))}
 	}
 	return all
 }
 
-// shownText limits the characters of a person's text that are repeated to them.
+// shownText limits the characters of a text field that a text shows, where its limit says nothing.
 const shownText = 60
+
+// shown returns how many characters of a text field a text shows.
+func (f *Flow) shown(name string) int { return cmp.Or(f.Fields[name].Limit, shownText) }
+
+// asks reports whether the field keeps words of the person: they may be cut, and what the host application sets is shown whole.
+func (f *Flow) asks(name string) bool {
+	return slices.ContainsFunc(f.Order, func(id string) bool {
+		s := f.Steps[id]
+		return s.Kind == Ask && s.Save == name && (s.Expect.Type == Text || s.Expect.Type == Reply)
+	})
+}
+
+// bound limits the fields that the host application sets to what the texts show of them.
+func (f *Flow) bound() {
+	shown := map[string]bool{}
+	for _, e := range f.texts {
+		for _, text := range e.Texts {
+			for _, match := range placeholder.FindAllStringSubmatch(text, -1) {
+				shown[match[1]] = true
+			}
+		}
+	}
+	for name, field := range f.Fields {
+		if (shown[name] || field.Limit > 0) && !f.asks(name) && (field.Type == Text || field.Type == Choice || field.Type == Any) {
+			field.most = f.shown(name)
+			f.Fields[name] = field
+		}
+	}
+}
 
 // show returns a value as people read it.
 func (f *Flow) show(language string, v Value) string {
@@ -228,8 +294,7 @@ func (f *Flow) show(language string, v Value) string {
 		return strconv.FormatFloat(v.Number, 'f', -1, 64)
 	case Text, Date, Reply, Any:
 	}
-	runes := []rune(letters.Plain(strings.Join(strings.Fields(v.Text), " ")))
-	return string(runes[:min(len(runes), shownText)])
+	return letters.Plain(strings.Join(strings.Fields(v.Text), " "))
 }
 
 // Language returns the flow's language for a wanted one: the same, else one of the same language, else the first.
@@ -262,6 +327,9 @@ func (f *Flow) Render(key, language, name string, fields map[string]Value) (stri
 			value = ""
 			if v, known := fields[parts[1]]; known {
 				value = f.show(language, v)
+			}
+			if f.asks(parts[1]) {
+				value = cut(value, f.shown(parts[1]))
 			}
 		}
 		if value == "" {

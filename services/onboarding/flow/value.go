@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func (f Field) ValueOf(decoded any) (Value, bool) {
 		v.Text = typed
 		switch v.Type {
 		case Text, Choice:
-			return v, len([]rune(typed)) <= maxText
+			return v, len([]rune(typed)) <= cmp.Or(f.most, maxText)
 		case Date:
 			return v, isDate(typed)
 		case Number, YesNo, Reply, Any:
