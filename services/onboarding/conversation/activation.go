@@ -72,7 +72,7 @@ type Start struct {
 	With    Within
 	Follows bool // it follows another flow; the consent to that one holds
 	Many    bool // it is one of many, whom nobody has looked at one by one: a ticket of the person keeps it back
-	Onward  bool // it goes on with the deployment's own conversation, and counts as one with it
+	Onward  bool // it goes on with a conversation that the person has answered, and counts as one with it
 }
 
 // Activated is the session of an activation.

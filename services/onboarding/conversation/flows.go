@@ -278,7 +278,10 @@ func (c *Service) startNext(ctx context.Context, view View, name string) error {
 	if err == nil && newest.Session.ID > s.ID { // it was begun before, and only its answer was lost; or another was
 		return nil
 	}
-	var consent time.Time
+	var replied, consent time.Time
+	if err == nil {
+		replied, err = c.Store.LastReplyAt(ctx, s.ID)
+	}
 	if err == nil {
 		consent, err = c.Store.ConsentChangedAt(ctx, s.OrgID, s.ProfileID)
 	}
@@ -288,7 +291,9 @@ func (c *Service) startNext(ctx context.Context, view View, name string) error {
 	if consent.After(s.UpdatedAt) { // they stopped since, and who agreed again begins anew
 		return nil
 	}
-	_, err = c.Begin(ctx, s.OrgID, Start{ProfileID: s.ProfileID, Flow: name, Follows: true, Onward: s.Flow == ""})
+	// Their own texts bound what follows them: no flow starts itself again without an answer.
+	onward := s.Flow == "" || !replied.IsZero()
+	_, err = c.Begin(ctx, s.OrgID, Start{ProfileID: s.ProfileID, Flow: name, Follows: true, Onward: onward})
 	many, limited := errors.AsType[*TooManyActivations](err)
 	switch {
 	case err == nil, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile), errors.Is(err, ErrFlowSendsNothing):

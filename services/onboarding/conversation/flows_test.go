@@ -170,6 +170,24 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, 1, b.Count(`select count(*) from conversation_sessions where flow = 'before' and status = 'closed'`))
 	})
 
+	onboardingtest.Subtest(t, "FollowsEveryAnswerAndOtherwiseAsOftenAsADayAllows", setup, func(t *testing.T, b *bundle) {
+		b.Current().Service.ActivationsPerDay = 3
+		publish(b, "circle", "  first: {send: READY, wait: reply, silence: {after: 1h, then: next}, then: again}\n  again: {start: circle}\n"+
+			"  next: {start: last}\n", "  READY: Ready?\n")
+		publish(b, "last", "  first: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")
+		p := b.Person()
+		require.NoError(t, begin(b, p, "circle"))
+		for n := 2; n <= 5; n++ {
+			b.Reply(p, "yes")
+			b.Pass(time.Minute)
+			require.Len(t, said(b, p), n)
+		}
+		b.Pass(2 * time.Hour)
+		require.Len(t, said(b, p), 5, "no answer led there")
+		b.Pass(24 * time.Hour)
+		require.Equal(t, "Bye.", said(b, p)[5])
+	})
+
 	onboardingtest.Subtest(t, "StartsNothingForWhomTheNextFlowIsNot", setup, func(t *testing.T, b *bundle) {
 		publish(b, "before", "  first: {send: READY, wait: reply, then: next}\n  next: {start: gate}\n", "  READY: Ready?\n")
 		publish(b, "gate", "  first: {if: \"person.locale == 'xx'\", then: bye, else: done}\n  bye: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")

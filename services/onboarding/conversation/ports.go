@@ -46,6 +46,8 @@ type store interface {
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastMessageAt is the same of the newest message of any kind.
 	LastMessageAt(ctx context.Context, sessionID string) (time.Time, error)
+	// LastReplyAt is when the newest reply came in a session; zero when there was none.
+	LastReplyAt(ctx context.Context, sessionID string) (time.Time, error)
 	// Move changes a session, with its timeline, its next alarm and the end of the job that causes it; people.ErrConflict, queue.ErrFenced.
 	Move(ctx context.Context, m session.Move, cause *Cause) error
 	// Note adds to the timeline of a session that has not moved since it was read, and ends the job that causes it; people.ErrConflict,

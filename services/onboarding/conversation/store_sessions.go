@@ -197,6 +197,13 @@ func (s *Store) LastMessageAt(ctx context.Context, sessionID string) (time.Time,
 	return s.lastSaid(ctx, sqlLastMessageAt, sessionID)
 }
 
+const sqlLastReplyAt = `select max(at) from session_transitions where session_id = $1 and kind = 'replied'`
+
+// LastReplyAt is when the newest reply came in a session; zero when there was none.
+func (s *Store) LastReplyAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return s.lastSaid(ctx, sqlLastReplyAt, sessionID)
+}
+
 func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time, error) {
 	var at *time.Time
 	if err := s.pool.QueryRow(ctx, sql, sessionID).Scan(&at); err != nil {

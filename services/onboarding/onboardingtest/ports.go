@@ -182,6 +182,10 @@ func (p *Ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, er
 	return read(p, "LastStepAt", func() (time.Time, error) { return p.Stores.LastStepAt(ctx, sessionID) })
 }
 
+func (p *Ports) LastReplyAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return read(p, "LastReplyAt", func() (time.Time, error) { return p.Stores.LastReplyAt(ctx, sessionID) })
+}
+
 func (p *Ports) LastMessageAt(ctx context.Context, sessionID string) (time.Time, error) {
 	return read(p, "LastMessageAt", func() (time.Time, error) { return p.Stores.LastMessageAt(ctx, sessionID) })
 }
