@@ -123,8 +123,25 @@ func Day(text, locale string, zone *time.Location, now time.Time) (time.Time, bo
 				return dates[0], true
 			}
 		}
+		if dates := p.onlyWeekday(writer.today()); len(dates) == 1 {
+			return dates[0], true
+		}
 	}
 	return time.Time{}, false
+}
+
+// onlyWeekday finds the dates of the weekday that is all that a text has, also by a word that elsewhere is another: "sexta", "on sun".
+func (p *parser) onlyWeekday(today time.Time) (dates []time.Time) {
+	for i := range p.items {
+		switch it := &p.items[i]; {
+		case it.code == 'y' && dates == nil:
+			dates = weekdays(time.Weekday(it.value), today, false, false)
+		case it.is("word"), it.code == 'o', it.kind != 'a' && it.digits == 0:
+		default:
+			return nil
+		}
+	}
+	return dates
 }
 
 // OnClock returns the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
