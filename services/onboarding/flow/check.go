@@ -74,6 +74,9 @@ func celProblem(fields map[string]Field, err error) string {
 	if !strings.Contains(said, "undeclared reference") {
 		return said
 	}
+	if strings.Contains(err.Error(), "has(person.") { // of the condition, which is drawn below the message
+		return "has is not known, and not needed: a comparison with a field that has no value is not met"
+	}
 	names := []string{"person.locale", "person.first_name", "person.time_zone"}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		names = append(names, "person.fields."+name)

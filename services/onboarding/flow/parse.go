@@ -40,6 +40,7 @@ func Parse(folder fs.FS) (Flow, error) {
 		flow.check(&found)
 		flow.checkStates(&found)
 		flow.checkTexts(&found)
+		flow.checkFiles(folder, &found)
 		flow.bound()
 	}
 	if err := found.err(); err != nil {
@@ -66,6 +67,20 @@ func parseSteps(source []byte, found *Problems) Flow {
 		flow.read(doc, found)
 	}
 	return flow
+}
+
+// checkFiles refuses a file of texts in a language that the flow does not name.
+func (f *Flow) checkFiles(folder fs.FS, found *Problems) {
+	names, err := fs.Glob(folder, "*.yaml")
+	if err != nil {
+		found.addf(File, 0, "%s", err)
+	}
+	for _, name := range names {
+		language := strings.TrimSuffix(name, ".yaml")
+		if name != File && !strings.HasPrefix(name, ".") && !slices.Contains(f.Languages, language) {
+			found.addf(name, 0, "languages of %s does not name %s; add it there, or remove the file", File, language)
+		}
+	}
 }
 
 func readFile(folder fs.FS, name string) ([]byte, error) {
@@ -114,11 +129,18 @@ func (p *Problems) addYAML(file string, line int, err error) {
 	p.addf(file, line, "%s", text)
 }
 
+// unquoted finds a text that begins with a placeholder and is not quoted: YAML takes it for a mapping that does not end.
+var unquoted = regexp.MustCompile(`(?m)^[ \t]*\w+:[ \t]+\{\w+\|[^{}\n]*\}[ \t]*[^ \t\n#}]`)
+
 // parseYAML returns the one document of a file, or nil.
 func parseYAML(file string, source []byte, found *Problems) *yaml.Node {
 	var doc, more yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(source))
 	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		if at := unquoted.FindIndex(source); at != nil { // the library names the line where the mapping begins
+			found.addf(file, 1+bytes.Count(source[:at[0]], []byte("\n")), "quote a text that begins with {")
+			return nil
+		}
 		found.addYAML(file, 0, err)
 		return nil
 	}
