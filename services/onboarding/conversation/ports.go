@@ -46,7 +46,7 @@ type store interface {
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastMessageAt is the same of the newest message of any kind.
 	LastMessageAt(ctx context.Context, sessionID string) (time.Time, error)
-	// LastReplyAt is when the newest reply came in a session; zero when there was none.
+	// LastReplyAt returns when the newest reply came in a session; zero when there was none.
 	LastReplyAt(ctx context.Context, sessionID string) (time.Time, error)
 	// Move changes a session, with its timeline, its next alarm and the end of the job that causes it; people.ErrConflict, queue.ErrFenced.
 	Move(ctx context.Context, m session.Move, cause *Cause) error

@@ -199,7 +199,7 @@ func (s *Store) LastMessageAt(ctx context.Context, sessionID string) (time.Time,
 
 const sqlLastReplyAt = `select max(at) from session_transitions where session_id = $1 and kind = 'replied'`
 
-// LastReplyAt is when the newest reply came in a session; zero when there was none.
+// LastReplyAt returns when the newest reply came in a session; zero when there was none.
 func (s *Store) LastReplyAt(ctx context.Context, sessionID string) (time.Time, error) {
 	return s.lastSaid(ctx, sqlLastReplyAt, sessionID)
 }
