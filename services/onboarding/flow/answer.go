@@ -136,7 +136,7 @@ func (e edition) named(choices []string, text string) (named []string, counted b
 func (e edition) measures(choices []string, rest string) bool {
 	for _, choice := range choices {
 		for _, w := range e.words(choice) {
-			for _, part := range strings.Fields(apart(w)) {
+			for part := range strings.FieldsSeq(apart(w)) {
 				if digits.MatchString(w) && !digits.MatchString(part) && strings.Contains(rest, " "+part+" ") {
 					return true
 				}
