@@ -52,11 +52,10 @@ func plan(r Run, c Candidate, by terms, now time.Time) Planned {
 			params = waitOf(v, by.rules)
 		}
 	} else {
-		review, why := by.rules.WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
-		if why != "" {
+		if why := by.rules.WeeklyReview(v.Person, r.Period.Nominal); why != "" {
 			return Planned{Skip: why}
 		}
-		key, params = catalog.ReviewOf(review.Count)
+		key, params = catalog.ReviewOf(c.Actions)
 	}
 	if kind != "" {
 		o := rules.Outreach{Type: kind, At: r.Period.Nominal, Zone: v.Zone}

@@ -181,14 +181,14 @@ const sqlEndOutreach = `
 update engagement_outreach set outcome = @outcome, message_id = nullif(@message, '')::uuid, sent_at = @accepted::timestamptz
 where org_id = @org and id = @id`
 
-// sqlGoodbyeAccepted has the choices of a goodbye count from its first acceptance: rules.Limits.Accepted.
+// sqlGoodbyeAccepted has the choices of a goodbye count from its first acceptance.
 const sqlGoodbyeAccepted = `
 update user_engagement_states set goodbye_expires_at = @until, updated_at = @at
 where org_id = @org and profile_id = @profile and state in ('goodbye_sent', 'active') and goodbye_sent_at = @decided
   and goodbye_expires_at is null`
 
 // sqlGoodbyeEnded has a person, after a message that crossed with a goodbye, make no choice of it, once no row of it can be accepted any
-// more: rules.Ended. A person in goodbye_sent is moved by the daily run.
+// more. A person in goodbye_sent is moved by the daily run.
 const sqlGoodbyeEnded = `
 update user_engagement_states u set goodbye_sent_at = null, updated_at = @at
 where u.org_id = @org and u.profile_id = @profile and u.state = 'active' and u.goodbye_sent_at = @decided and u.goodbye_expires_at is null

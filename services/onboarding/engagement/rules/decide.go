@@ -215,31 +215,6 @@ func (l Limits) Answer(p Person, s Situation, choice Choice, at, now time.Time) 
 	return []Move{first, second}, choice, nil
 }
 
-// Accepted is the person after Twilio accepted their goodbye of sentAt, and whether that changes anything: choices that were made
-// and timeouts that ended in the meantime stand.
-func (l Limits) Accepted(p Person, sentAt, acceptedAt time.Time) (Person, bool) {
-	if !awaited(p, sentAt) {
-		return p, false
-	}
-	p.GoodbyeExpiresAt = acceptedAt.Add(l.GoodbyeTimeout)
-	return p, true
-}
-
-// Ended is an active person after their goodbye of sentAt, with which a message crossed, was not accepted for good. A person in
-// goodbye_sent moves by goodbye_timeout, with Situation.GoodbyeEnded.
-func Ended(p Person, sentAt time.Time) (Person, bool) {
-	if !awaited(p, sentAt) || p.State != Active {
-		return p, false
-	}
-	p.GoodbyeSentAt = time.Time{}
-	return p, true
-}
-
-// awaited reports whether the outcome of this goodbye is still awaited.
-func awaited(p Person, sentAt time.Time) bool {
-	return (p.State == GoodbyeSent || p.State == Active) && p.GoodbyeExpiresAt.IsZero() && !sentAt.IsZero() && p.GoodbyeSentAt.Equal(sentAt)
-}
-
 // audit is the row of a transition, without what only some of them say.
 func audit(p Person, e Event, to State) *Audit {
 	m := Metadata{TriggerSource: source(e.Trigger), DaysInactive: whole(e.At.Sub(p.LastActivityAt), 24*time.Hour)}

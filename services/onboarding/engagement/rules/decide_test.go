@@ -64,7 +64,7 @@ func TestS4_59_TheBoundaryIsEnough(t *testing.T) {
 	require.Equal(t, rules.Dormant, decide(t, later, rules.Situation{}, rules.ReminderDue, start.Add(14*day)).Person.State)
 }
 
-func TestTheFortyEightHoursRunFromTheAcceptance(t *testing.T) {
+func TestAGoodbyeExpiresOnlyAfterItsAcceptance(t *testing.T) {
 	t.Parallel()
 	active := rules.Person{State: rules.Active, LastActivityAt: start.Add(-20 * day)}
 	m, err := limits.Decide(active, rules.Situation{}, rules.Event{Trigger: rules.Inactivity14d, At: start, Now: start.Add(time.Minute)})
@@ -76,17 +76,6 @@ func TestTheFortyEightHoursRunFromTheAcceptance(t *testing.T) {
 	require.Empty(t, m.Withdraw)
 	require.Equal(t, rules.Metadata{TriggerSource: "scheduler", DaysInactive: 20}, m.Audit.Metadata)
 	refused(t, m.Person, rules.Situation{}, rules.GoodbyeTimeout, start.Add(30*day), rules.ErrInFlight)
-
-	accepted := start.Add(3 * time.Hour)
-	p, changed := limits.Accepted(m.Person, start.Add(time.Minute), accepted)
-	require.True(t, changed)
-	require.Equal(t, accepted.Add(48*time.Hour), p.GoodbyeExpiresAt)
-	_, changed = limits.Accepted(p, start.Add(time.Minute), accepted.Add(time.Hour))
-	require.False(t, changed, "once")
-	_, changed = limits.Accepted(m.Person, start, accepted)
-	require.False(t, changed, "of another episode")
-	_, changed = limits.Accepted(rules.Person{State: rules.RemindLater}, time.Time{}, accepted)
-	require.False(t, changed)
 }
 
 func TestSilenceEndsTheGoodbyeSilently(t *testing.T) {
@@ -246,8 +235,8 @@ func TestChoicesOfACrossedGoodbyeAreHonoured(t *testing.T) {
 	crossed := decide(t, flying, rules.Situation{}, rules.UserMessage, start.Add(-time.Minute)).Person
 	require.Equal(t, rules.Active, crossed.State)
 	require.Equal(t, flying.GoodbyeSentAt, crossed.GoodbyeSentAt)
-	accepted, changed := limits.Accepted(crossed, crossed.GoodbyeSentAt, start)
-	require.True(t, changed)
+	accepted := crossed
+	accepted.GoodbyeExpiresAt = start.Add(48 * time.Hour)
 	after := decide(t, left(), rules.Situation{}, rules.UserMessage, start.Add(-1)).Person
 	require.Equal(t, start.Add(48*time.Hour), after.GoodbyeExpiresAt, "also when the acceptance was recorded first")
 
@@ -265,11 +254,6 @@ func TestChoicesOfACrossedGoodbyeAreHonoured(t *testing.T) {
 		require.Equal(t, rules.Person{State: rules.Active, LastActivityAt: start.Add(48 * time.Hour)}, moves[0].Person)
 	}
 
-	ended, changed := rules.Ended(crossed, crossed.GoodbyeSentAt)
-	require.True(t, changed)
-	require.Zero(t, ended.GoodbyeSentAt, "it was never accepted: nothing was asked")
-	_, changed = rules.Ended(left(), left().GoodbyeSentAt)
-	require.False(t, changed, "a person in goodbye_sent moves by the timeout")
 	for _, s := range []rules.Situation{{GoodbyeUnsent: true}, {GoodbyeEnded: true}} {
 		back := decide(t, flying, s, rules.UserMessage, start).Person
 		require.Zero(t, back.GoodbyeSentAt, "nothing is under way that could cross")

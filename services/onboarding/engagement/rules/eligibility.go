@@ -25,14 +25,6 @@ const (
 	SkipExpired      Skip = "expired"       // its time was over before it could be sent
 )
 
-// Skips lists them all, in their order.
-func Skips() []Skip {
-	return []Skip{
-		SkipNoSender, SkipOptedOut, SkipHeld, SkipStopped, SkipParked, SkipClosed, SkipOnboarding, SkipRemindersOff, SkipTipsOff,
-		SkipInactive, SkipCapped, SkipExpired,
-	}
-}
-
 // Candidate has the facts that decide whether a person is considered. Whether something is sent is decided again by the claim of Send.
 type Candidate struct {
 	NoSender, OptedOut, Held, RemindersOff, TipsOff bool
@@ -66,17 +58,11 @@ func (c Candidate) Eligible(kind MessageType) Skip {
 	return ""
 }
 
-// Review has the figures of a weekly review.
-type Review struct {
-	Count      int  // of the actions in the seven days before the nominal instant
-	Celebrates bool // zero of something is not celebrated
-}
-
-// WeeklyReview returns a person's weekly review of a nominal instant, or why they get none: it is for those in active or help_flow who were
-// active in the window before it, its beginning included. Silence is answered with silence.
-func (c Config) WeeklyReview(p Person, nominal time.Time, count int) (Review, Skip) {
+// WeeklyReview returns the reason that a person gets no weekly review of a nominal instant, empty if there is none: it is for those in
+// active or help_flow who were active in the window before it, its beginning included. Silence is answered with silence.
+func (c Config) WeeklyReview(p Person, nominal time.Time) Skip {
 	if (p.State != Active && p.State != HelpFlow) || p.LastActivityAt.Before(nominal.Add(-c.WeeklyWindow)) {
-		return Review{}, SkipInactive
+		return SkipInactive
 	}
-	return Review{Count: count, Celebrates: count > 0}, ""
+	return ""
 }

@@ -28,16 +28,6 @@ func MessageTypes() []MessageType {
 // Nudges reports whether it comes without anything that the person has just done. The cap and "reminders off" are about these.
 func (t MessageType) Nudges() bool { return t == Goodbye || t == Reminder || t == WeeklyReview }
 
-// Priority orders what is due: the lower one first.
-func (t MessageType) Priority() int {
-	for i, known := range MessageTypes() {
-		if known == t {
-			return i + 1
-		}
-	}
-	return len(MessageTypes()) + 1
-}
-
 // Outreach is a message that there is to be.
 type Outreach struct {
 	Type MessageType

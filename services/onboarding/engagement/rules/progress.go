@@ -84,9 +84,6 @@ func (p *Progress) Highest() int {
 	return 0
 }
 
-// Reset is the progress of a person who begins again: none, in a new epoch.
-func (p *Progress) Reset() Progress { return Progress{Epoch: p.Epoch + 1} }
-
 // Source is the channel of an action.
 type Source string
 
