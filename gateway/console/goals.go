@@ -24,7 +24,6 @@ type goalCard struct {
 	Retrying bool      // its time has come, and its device has been offline
 	Waiting  bool      // its device runs another one
 	Late     bool      // its time has come and nothing is known of it yet
-	Undone   bool      // another goal brought it back
 	Undoable bool
 }
 
@@ -106,7 +105,7 @@ func (c *Console) whose(ctx context.Context, text string) (id string, problem no
 }
 
 func card(g *onboardingv1.Goal, now time.Time, undone bool) goalCard {
-	c := goalCard{Goal: g, At: g.GetCreatedAt().AsTime(), Undone: undone}
+	c := goalCard{Goal: g, At: g.GetCreatedAt().AsTime()}
 	due := g.GetScheduledFor().AsTime()
 	switch g.GetStatus() {
 	case "scheduled":

@@ -74,7 +74,7 @@ func TestGoalCard(t *testing.T) {
 		{name: "Late", goal: &onboardingv1.Goal{Status: "scheduled", ScheduledFor: at(-time.Minute)}, want: goalCard{At: now.Add(-time.Minute), Late: true}},
 		{name: "CancelledInTime", goal: &onboardingv1.Goal{Status: "cancelled", ScheduledFor: at(time.Hour), EndedAt: at(0)}, want: goalCard{At: now, Undoable: true}},
 		{name: "CancelledAndPast", goal: &onboardingv1.Goal{Status: "cancelled", ScheduledFor: at(-time.Hour), EndedAt: at(0)}, want: goalCard{At: now}},
-		{name: "BroughtBackAlready", goal: &onboardingv1.Goal{Status: "cancelled", ScheduledFor: at(time.Hour), EndedAt: at(0)}, undone: true, want: goalCard{At: now, Undone: true}},
+		{name: "BroughtBackAlready", goal: &onboardingv1.Goal{Status: "cancelled", ScheduledFor: at(time.Hour), EndedAt: at(0)}, undone: true, want: goalCard{At: now}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -508,9 +508,9 @@ values ($1, 'Acme', 'active', 'ended', $2, $2, $2, $2)`, orgID, b.clock.Now())
 		b := setup(t)
 		registry := b.registry()
 		h := b.hub()
-		for _, take := range []func(d *gadget) error{
-			func(d *gadget) error { _, _, err := registry.Rotate(t.Context(), b.me(), d.id); return err },
-			func(d *gadget) error { return registry.Remove(t.Context(), b.me(), d.id) },
+		for reason, take := range map[string]func(d *gadget) error{
+			"":                  func(d *gadget) error { _, _, err := registry.Rotate(t.Context(), b.me(), d.id); return err },
+			goals.ReasonRemoved: func(d *gadget) error { return registry.Remove(t.Context(), b.me(), d.id) },
 		} {
 			d := b.gadget()
 			c, _ := d.connects(h)
@@ -528,9 +528,7 @@ values ($1, 'Acme', 'active', 'ended', $2, $2, $2, $2)`, orgID, b.clock.Now())
 			}
 			v, err := b.store.Goal(t.Context(), orgID, g.ID, b.clock.Now())
 			require.NoError(t, err)
-			if v.Removed {
-				require.Equal(t, goals.ReasonRemoved, v.Reason)
-			}
+			require.Equal(t, reason, v.Reason)
 		}
 	})
 

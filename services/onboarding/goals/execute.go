@@ -12,9 +12,8 @@ import (
 type Situation struct {
 	Goal
 
-	Online  bool // the device is connected, or a phone
-	Busy    bool // another goal runs on the device
-	Removed bool // the device was deleted
+	Online bool // the device is connected, or a phone
+	Busy   bool // another goal runs on the device
 }
 
 // The outcomes of an alarm that are no status of its goal.

@@ -61,36 +61,34 @@ const (
 
 // Goal is one row.
 type Goal struct {
-	ID             string // UUIDv7
-	OrgID          string
-	ProfileID      string
-	DeviceID       string
-	Kind           Kind // of the device
-	Source         Source
-	Key            string // of idempotency, with its source's prefix; unique per person
-	Said           string // with the time in it
-	Goal           string // what the device gets
-	Locale         string
-	Understood     string
-	Note           string
-	Status         Status
-	Reason         string
-	ScheduledFor   time.Time // whole seconds
-	Delay          time.Duration
-	CalledAt       time.Time // its alarm found the device connected and free
-	WaitingSince   time.Time
-	OfflineTries   int
-	RunID          string // fences a run; empty until there is one
-	OfferedAt      time.Time
-	AcknowledgedAt time.Time
-	HeardAt        time.Time // when the device last spoke of the run
-	Progress       string
-	StopAskedAt    time.Time
-	StartedAt      time.Time
-	EndedAt        time.Time
-	UndoOf         string
-	CreatedBy      string
-	CreatedAt      time.Time
+	ID           string // UUIDv7
+	OrgID        string
+	ProfileID    string
+	DeviceID     string
+	Kind         Kind // of the device
+	Source       Source
+	Key          string // of idempotency, with its source's prefix; unique per person
+	Said         string // with the time in it
+	Goal         string // what the device gets
+	Locale       string
+	Understood   string
+	Note         string
+	Status       Status
+	Reason       string
+	ScheduledFor time.Time // whole seconds
+	Delay        time.Duration
+	CalledAt     time.Time // its alarm found the device connected and free
+	WaitingSince time.Time
+	OfflineTries int
+	RunID        string    // fences a run; empty until there is one
+	HeardAt      time.Time // when the device last spoke of the run
+	Progress     string
+	StopAskedAt  time.Time
+	StartedAt    time.Time
+	EndedAt      time.Time
+	UndoOf       string
+	CreatedBy    string
+	CreatedAt    time.Time
 
 	// SchedulingPaused says that an operator has paused the organisation: nothing of it begins.
 	SchedulingPaused bool
@@ -114,7 +112,6 @@ type Device struct {
 	Kind          Kind
 	Configuration json.RawMessage // an object, at most 4 KiB
 	Online        bool
-	Epoch         int64 // of its newest stream
 	ConnectedAt   time.Time
 	CreatedAt     time.Time
 }

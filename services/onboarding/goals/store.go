@@ -56,8 +56,7 @@ const sqlGoalColumns = `
 select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind, g.source, g.idempotency_key as key, g.said, g.goal,
        g.locale, g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay::bigint * 1000000000 as delay,
        coalesce(g.called_at` + never + ` as called_at, coalesce(g.waiting_since` + never + ` as waiting_since, g.offline_tries,
-       coalesce(g.run_id::text, '') as run_id, coalesce(g.offered_at` + never + ` as offered_at,
-       coalesce(g.acknowledged_at` + never + ` as acknowledged_at, coalesce(g.heard_at` + never + ` as heard_at, g.progress,
+       coalesce(g.run_id::text, '') as run_id, coalesce(g.heard_at` + never + ` as heard_at, g.progress,
        coalesce(g.stop_requested_at` + never + ` as stop_asked_at, coalesce(g.started_at` + never + ` as started_at,
        coalesce(g.ended_at` + never + ` as ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at,
        ` + people.SQLPaused + `g.org_id) as scheduling_paused`
@@ -106,7 +105,7 @@ func oneGoal(ctx context.Context, db postgres.DB, where string, args postgres.Ar
 	return found[0], nil
 }
 
-const sqlSituation = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed,
+const sqlSituation = sqlGoalColumns + `, ` + online + ` as online,
        exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy
 from goals g join devices d on d.id = g.device_id
 where g.id = @goal and (@org = '' or g.org_id = nullif(@org, '')::uuid)`

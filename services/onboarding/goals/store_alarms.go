@@ -250,7 +250,7 @@ const goalReach = 10_000
 // sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal with a busy device waits for the end of the one
 // that runs, until it has waited for too long. Phones come last: while messaging cannot be reached their texts go on failing, and would
 // leave the limit to no other goal. One list of ids, and no alternative of two, keeps it from reading the goals that have ended.
-const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
+const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, b.busy,
     coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
 from goals g join devices d on d.id = g.device_id
 cross join lateral (select exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy) b

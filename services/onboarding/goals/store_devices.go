@@ -13,7 +13,7 @@ import (
 )
 
 const sqlDevices = `
-select d.id::text, d.org_id::text, d.profile_id::text, d.name, d.kind, d.epoch, ` + online + ` as online,
+select d.id::text, d.org_id::text, d.profile_id::text, d.name, d.kind, ` + online + ` as online,
        coalesce(d.connected_at` + never + ` as connected_at, d.created_at
 from devices d where d.deleted_at is null and `
 
