@@ -25,7 +25,7 @@ import (
 
 func setupOutbound(t *testing.T) clients {
 	t.Helper()
-	sender, now := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
+	sender, now := sendtest.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
 	pool := pgtest.New(t, schema.Migrations())
 	sending := send.New(send.Config{Store: sendtest.NewStore(pool), Senders: sender, Now: now})
 	return serve(t, rooms{

@@ -39,7 +39,7 @@ func TestOverviewCountsWhatIsNotDeliveredByTheMinute(t *testing.T) {
 	}
 	s := serve(t, rooms{
 		stores:  storesOf(sendtest.NewStore(pool)),
-		sending: send.New(send.Config{Senders: senders.Only(senders.Sender{OrgID: org}), Now: func() time.Time { return now }}),
+		sending: send.New(send.Config{Senders: sendtest.Only(senders.Sender{OrgID: org}), Now: func() time.Time { return now }}),
 		intake:  &outbound.Intake{Store: outbound.NewStore(pool)},
 	})
 	got, err := s.GetMessagingOverview(as(t, rpc.RoleOperator, org.String(), "ada"), &messagingv1.GetMessagingOverviewRequest{})

@@ -108,7 +108,7 @@ func TestOutreachIsThrottledInItsClass(t *testing.T) {
 	store, tally, now := sendtest.NewStore(pool), new(outbound.Tally), noon
 	metrics, err := send.NewMetrics(metricnoop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
+	sender := sendtest.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	s := serve(t, rooms{stores: storesOf(store), intake: &outbound.Intake{}, sent: tally.Add, sending: send.New(send.Config{
 		Store: store, Evidence: store, Carrier: taking{}, Senders: sender, PublicURL: "https://paceline.example", Timeout: time.Second,
 		Lease: time.Minute, StopWait: time.Second, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Metrics: metrics,

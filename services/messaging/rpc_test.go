@@ -93,7 +93,7 @@ func TestParked(t *testing.T) {
 	require.NoError(t, err)
 	now := noon
 	clock := func() time.Time { return now }
-	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
+	sender := sendtest.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	s := serverOf(t, store, send.Config{
 		Store: store, Evidence: store, Carrier: vendor, Senders: sender, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
@@ -179,7 +179,7 @@ func setup(t *testing.T) clients {
 	store := sendtest.NewStore(pgtest.New(t, schema.Migrations()))
 	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
+	sender := sendtest.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	now := func() time.Time { return noon }
 	return serverOf(t, store, send.Config{
 		Store: store, Evidence: store, Carrier: taking{}, Senders: sender, PublicURL: "https://paceline.example",
@@ -558,7 +558,7 @@ func TestSendTellsHowLongAgoItWas(t *testing.T) {
 	store := sendtest.NewStore(pgtest.New(t, schema.Migrations()))
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
+	sender := sendtest.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	s := serverOf(t, store, send.Config{
 		Store: store, Evidence: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Senders: sender,
 		PublicURL: "https://paceline.example", Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock,

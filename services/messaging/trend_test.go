@@ -42,7 +42,7 @@ func TestTrend(t *testing.T) {
 	store, org := sendtest.NewStore(pool), uuid.Must(uuid.NewV7())
 	now := time.Date(2026, 11, 24, 12, 20, 0, 0, time.UTC)
 	s := serve(t, rooms{
-		stores: storesOf(store), sending: send.New(send.Config{Senders: senders.Only(senders.Sender{OrgID: org}), Now: func() time.Time { return now }}),
+		stores: storesOf(store), sending: send.New(send.Config{Senders: sendtest.Only(senders.Sender{OrgID: org}), Now: func() time.Time { return now }}),
 		intake: &outbound.Intake{Store: outbound.NewStore(pool)},
 	})
 	trend := func(span, zone string) *messagingv1.GetMessagingTrendResponse {

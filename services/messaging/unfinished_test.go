@@ -26,7 +26,7 @@ func TestUnfinished(t *testing.T) {
 	pool := pgtest.New(t, schema.Migrations())
 	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender, now := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
+	sender, now := sendtest.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
 	store := sendtest.NewStore(pool)
 	sending := send.New(send.Config{
 		Store: store, Evidence: store, Carrier: taking{}, Senders: sender, PublicURL: "https://paceline.example",

@@ -33,7 +33,7 @@ from generate_series(1, 6000) n`, org, other)
 	require.NoError(t, err)
 	s := serve(t, rooms{
 		stores:  storesOf(sendtest.NewStore(pool)),
-		sending: send.New(send.Config{Senders: senders.Only(senders.Sender{OrgID: org})}),
+		sending: send.New(send.Config{Senders: sendtest.Only(senders.Sender{OrgID: org})}),
 		intake:  &outbound.Intake{Store: outbound.NewStore(pool)},
 	})
 	ctx := postgres.ForOrganisation(as(t, rpc.RoleOperator, org.String(), "ada"), org.String())

@@ -25,12 +25,11 @@ type DeviceEvent struct {
 
 // What happens to a device.
 const (
-	DeviceConnected    = device.Connected
-	DeviceDisconnected = device.Disconnected
-	DeviceOffered      = device.Offered
-	DeviceBegins       = "begins"
-	DeviceEnded        = "ended"
-	DeviceGaveUp       = "gave_up" // it was told that coming again is of no use
+	DeviceConnected = device.Connected
+	DeviceOffered   = device.Offered
+	DeviceBegins    = "begins"
+	DeviceEnded     = "ended"
+	DeviceGaveUp    = "gave_up" // it was told that coming again is of no use
 )
 
 // GoalsVerdict counts the goals by their ends, and the breaches of the promises about them.

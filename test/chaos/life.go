@@ -41,7 +41,7 @@ type done struct {
 
 // active reports whether it counts as activity: what is set on a page does not, nor what messaging takes for a STOP, a HELP or a doubt.
 func (d done) active() bool {
-	read := consent.Read(d.words, "", consent.OptedIn)
+	read := consent.Asked{}.Read(d.words, "", consent.OptedIn)
 	return d.page == nil && (read.Preferences.Any() || read.Effect == consent.None || read.Effect == consent.OptIn)
 }
 

@@ -39,7 +39,7 @@ var readers = map[string]func(text string) string{
 }
 
 func consented(text string) string {
-	read := consent.Read(text, "", consent.OptedIn)
+	read := consent.Asked{}.Read(text, "", consent.OptedIn)
 	if read.Preferences.Reminders == consent.Off || read.Preferences.Tips == consent.Off {
 		return "reminders off" // "turn off the reminders, please"
 	}

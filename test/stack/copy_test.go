@@ -79,7 +79,7 @@ func TestCopyOfEngagement(t *testing.T) {
 				}
 				wish, _ := consent.Revocation(words)
 				require.NotEqual(t, consent.Clear, wish, words)
-				require.Equal(t, consent.Passes, consent.Read(words, "", consent.OptedIn).Carrier, words)
+				require.Equal(t, consent.Passes, consent.Asked{}.Read(words, "", consent.OptedIn).Carrier, words)
 			}
 		}
 	})

@@ -21,7 +21,7 @@ func TestNothingThatIsTakenOutHidesARevocation(t *testing.T) {
 		"my order was not delivered, stop texting me", "loved a day without your texts, stop texting me", "> your text\nstop texting me",
 		"I told you \"do not text me again\" already",
 	} {
-		if consent.Read(text, "", consent.OptedIn).Effect == consent.None {
+		if (consent.Asked{}).Read(text, "", consent.OptedIn).Effect == consent.None {
 			lost = append(lost, text)
 		}
 	}

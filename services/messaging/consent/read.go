@@ -29,11 +29,7 @@ type Reading struct {
 // Read returns the meaning of a text for the consent of a person who is in state current. Twilio's own reading under Advanced Opt-Out
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
 // free words; then preferences, and last ambiguous revocations. A person who is out already is not asked: they get nothing either way.
-func Read(body, optOutType string, current State) Reading {
-	return Asked{}.Read(body, optOutType, current)
-}
-
-// Read is Read to a person to whom we sent these messages last. Only what is decided by Rules depends on them.
+// Only what is decided by Rules depends on a, the messages that we sent to the person last.
 func (a Asked) Read(body, optOutType string, current State) Reading {
 	_, locale := keywords(body)
 	r := Reading{Locale: locale, Carrier: carrierOf(body, optOutType)}

@@ -53,7 +53,7 @@ func TestLanguages(t *testing.T) {
 		row := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
 		t.Run(row[1]+"/"+row[2], func(t *testing.T) {
 			t.Parallel()
-			read := consent.Read(row[2], "", consent.OptedIn)
+			read := consent.Asked{}.Read(row[2], "", consent.OptedIn)
 			require.Equal(t, row[0], read.Effect.String())
 			require.Equal(t, consent.Locale(row[1]), read.Locale)
 		})
@@ -171,7 +171,7 @@ func TestRead(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, consent.Read(tt.body, tt.optOutType, tt.current))
+			require.Equal(t, tt.want, consent.Asked{}.Read(tt.body, tt.optOutType, tt.current))
 		})
 	}
 }
@@ -192,7 +192,7 @@ func FuzzRevocation(f *testing.F) {
 		again, _ := consent.Revocation("\t🙂 " + body + " 👍!! ")
 		require.Equal(t, wish, again, "decoration changes nothing")
 		for _, current := range []consent.State{"", consent.OptedIn, consent.OptedOut} {
-			keyword, read := consent.Classify(body, current), consent.Read(body, "", current)
+			keyword, read := consent.Classify(body, current), consent.Asked{}.Read(body, "", current)
 			if keyword != consent.None {
 				require.Equal(t, keyword, read.Effect, "the keywords come first")
 				require.Empty(t, read.Rules)
@@ -208,7 +208,7 @@ func FuzzRevocation(f *testing.F) {
 			}
 			require.Equal(t, read.Effect != consent.None, read.Rules != "")
 			if wish != consent.NoWish {
-				require.Equal(t, locale == portuguese, consent.Read(body, "", consent.OptedIn).Locale == portuguese)
+				require.Equal(t, locale == portuguese, consent.Asked{}.Read(body, "", consent.OptedIn).Locale == portuguese)
 			}
 		}
 		if wish == consent.Clear {

@@ -11,6 +11,7 @@ import (
 	ledgers "paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -118,7 +119,7 @@ func TestRecordInbound(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		service := b.inbox(func(c *send.Config) {
-			c.Senders = senders.Only(senders.Sender{OrgID: c.Senders.Environment.OrgID, ServiceSID: "MG1"})
+			c.Senders = sendtest.Only(senders.Sender{OrgID: c.Senders.Environment.OrgID, ServiceSID: "MG1"})
 		})
 		text := b.Inbound("SM1", "hello\x00")
 		text.ServiceSID = "MG1"

@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -110,7 +111,7 @@ func TestInboundSweep(t *testing.T) {
 			ours:  {{{SID: "SM1", To: ours}}, {{SID: "SM2", To: ours}}},
 			other: {{{SID: "SM3", To: other}}},
 		}}
-		sender := senders.Only(senders.Sender{OrgID: uuid.Must(uuid.NewV7()), ServiceSID: serviceSID, Number: ours})
+		sender := sendtest.Only(senders.Sender{OrgID: uuid.Must(uuid.NewV7()), ServiceSID: serviceSID, Number: ours})
 		service := b.Inbox(b.Service(func(c *send.Config) { c.Senders = sender }), func(c *inbound.Config) { c.Twilio = carrier })
 		span := inbound.Span{OrgID: sender.Environment.OrgID, Since: b.Clock.Now().Add(-time.Hour), Until: b.Clock.Now()}
 		var got []string
@@ -155,7 +156,7 @@ func TestInboundSweep(t *testing.T) {
 		_, err := b.inbox(func(c *send.Config) {
 			environment := c.Senders.Environment
 			environment.ServiceSID = "MGunknown"
-			c.Senders = senders.Only(environment)
+			c.Senders = sendtest.Only(environment)
 		}).ListInbound(t.Context(), good)
 		require.ErrorIs(t, err, sms.ErrUnavailable, "Twilio does not know the service")
 	})

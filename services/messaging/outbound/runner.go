@@ -127,9 +127,6 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 	})
 }
 
-// Drain sends everything that is due and that the pace allows.
-func (r *Runner) Drain(ctx context.Context) (int, error) { return r.jobs.Drain(ctx) }
-
 func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	r.mu.Lock()
 	asked, refused, seen := r.asked, r.refused, r.seen

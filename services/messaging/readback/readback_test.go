@@ -24,6 +24,7 @@ import (
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -84,7 +85,7 @@ func setup(t *testing.T, before ...func(http.Handler) http.Handler) *bundle {
 	require.NoError(t, err)
 	consents := ledger.NewStore(b.pool, consent.NewPseudonyms(""))
 	b.store = send.NewStore(b.pool, consents)
-	known := senders.Only(senders.Sender{OrgID: org, Number: ours, AccountSID: account})
+	known := sendtest.Only(senders.Sender{OrgID: org, Number: ours, AccountSID: account})
 	b.send = send.New(send.Config{
 		Store: b.store, Evidence: b.store, Carrier: client, Senders: known, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: time.Now, Log: log, Metrics: sent,

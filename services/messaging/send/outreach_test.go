@@ -29,16 +29,17 @@ func (b *bundle) outreach(key string) send.Result {
 // turnsFunc are turns that a test hands out.
 type turnsFunc func() time.Duration
 
-// Turn implements the port.
+// Reserve implements the port.
 func (f turnsFunc) Reserve(context.Context, senders.Sender, int, time.Time) (time.Duration, error) {
 	return f(), nil
 }
 
-// Cancel implements the port.
+// ReserveSends implements the port.
 func (turnsFunc) ReserveSends(context.Context, uuid.UUID, []int, time.Time) (int, time.Duration, error) {
 	panic("of runs")
 }
 
+// Cancel implements the port.
 func (turnsFunc) Cancel(context.Context, senders.Sender, int) error { return nil }
 
 // overtaken are turns between which and the claim something happens.
@@ -48,7 +49,7 @@ type overtaken struct {
 	meanwhile func()
 }
 
-// Turn implements the port.
+// Reserve implements the port.
 func (o overtaken) Reserve(ctx context.Context, from senders.Sender, segments int, now time.Time) (time.Duration, error) {
 	defer o.meanwhile()
 	return o.Outreach.Reserve(ctx, from, segments, now)
@@ -158,7 +159,7 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 		turns := b.Limiter()
 		slow := b.Senders.Environment
 		slow.Rate = 1
-		b.Config.Senders = senders.Only(slow)
+		b.Config.Senders = sendtest.Only(slow)
 		b.Config.Limiter = overtaken{turns, func() { b.Send("quicker") }}
 		require.Equal(t, send.Capped, b.outreach("1").Outcome)
 		b.Config.Limiter = turns

@@ -1,7 +1,6 @@
 package senders
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +49,7 @@ type known struct {
 	at   time.Time
 }
 
-// client is that of a version of a sender.
+// client is the Twilio client of one version of a sender.
 type client struct {
 	version int64
 	*twilio.Client
@@ -59,12 +58,6 @@ type client struct {
 // New makes a Directory.
 func New(cfg Config) *Directory {
 	return &Directory{Config: cfg, known: map[string]known{}, clients: map[uuid.UUID]client{}}
-}
-
-// Only returns a Directory of the sender of the environment alone.
-func Only(environment Sender) *Directory {
-	environment.Status, environment.Rate = Active, cmp.Or(environment.Rate, 1)
-	return New(Config{Environment: environment, Now: time.Now})
 }
 
 // rows are an organisation's, oldest first, as they were at most a few seconds ago.

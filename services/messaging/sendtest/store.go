@@ -1,6 +1,7 @@
 package sendtest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"testing"
 	"time"
@@ -33,6 +34,12 @@ type (
 func NewStore(pool postgres.DB) Store {
 	consents := ledger.NewStore(pool, consent.Pseudonyms{})
 	return Store{send.NewStore(pool, consents), Consents{consents}, received{inbound.NewStore(pool, consents)}}
+}
+
+// Only makes a Directory of the sender of the environment alone.
+func Only(environment senders.Sender) *senders.Directory {
+	environment.Status, environment.Rate = senders.Active, cmp.Or(environment.Rate, 1)
+	return senders.New(senders.Config{Environment: environment, Now: time.Now})
 }
 
 // Attempt is one of a message to a number, under a key.

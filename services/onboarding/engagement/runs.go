@@ -66,7 +66,6 @@ type Run struct {
 // The statuses of runs.
 const (
 	RunRunning    = "running"
-	RunCompleted  = "completed"
 	RunSuperseded = "superseded"
 )
 
@@ -119,7 +118,7 @@ type runRows interface {
 }
 
 type runPeriods interface {
-	// Organisations are those that have people.
+	// Organisations lists the organisations that have people.
 	Organisations(ctx context.Context) ([]string, error)
 	// NewestRun is the name of the newest period of a job that is recorded; empty for none.
 	NewestRun(ctx context.Context, orgID string, job rules.Job) (string, error)

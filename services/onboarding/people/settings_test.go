@@ -3,6 +3,7 @@ package people_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -95,8 +96,10 @@ func TestSettings(t *testing.T) {
 			require.ErrorContains(t, err, problem)
 		}
 		require.NotContains(t, err.Error(), rules.ErrConfig.Error())
+		builtIn, err := os.ReadFile("../engagement/rules/engagement.json")
+		require.NoError(t, err)
 		var file map[string]any
-		require.NoError(t, json.Unmarshal(rules.DefaultFile(), &file))
+		require.NoError(t, json.Unmarshal(builtIn, &file))
 		file["inactivity_days"] = 3
 		got, err := engagement(file)
 		require.NoError(t, err)

@@ -36,9 +36,6 @@ type Config struct {
 //go:embed engagement.json
 var defaultConfig []byte
 
-// DefaultFile returns the engagement file that is built in.
-func DefaultFile() []byte { return bytes.Clone(defaultConfig) }
-
 // DefaultConfig is the configuration that is built in.
 func DefaultConfig() Config {
 	config, err := ParseConfig(defaultConfig)
@@ -100,7 +97,7 @@ func (c Config) Actions() []string {
 	return all
 }
 
-// fields are those of a file that were not read yet, and the problems of those that were.
+// fields holds the fields of a file that were not read yet, and the problems of those that were.
 type fields struct {
 	raw      map[string]json.RawMessage
 	problems []error
