@@ -129,7 +129,7 @@ func (s *Store) Retry(ctx context.Context, id string, profileIDs []string, at ti
 	if len(profileIDs) == 0 {
 		return nil
 	}
-	return s.change(ctx, sqlRetry, postgres.Args{"id": id, "people": profileIDs, "at": at, "again": again, "most": mostTries})
+	return s.change(ctx, sqlRetry, postgres.Args{"id": id, "people": profileIDs, "at": at, "again": retryPerson, "most": mostTries})
 }
 
 const sqlBegun = `
@@ -139,7 +139,7 @@ order by p.session_id desc limit @limit`
 
 // Begun implements store.
 func (s *Store) Begun(ctx context.Context, id string) ([]Begun, error) {
-	rows, err := s.pool.Query(ctx, sqlBegun, postgres.Args{"id": id, "limit": inDoubt})
+	rows, err := s.pool.Query(ctx, sqlBegun, postgres.Args{"id": id, "limit": maxUnsent})
 	if err == nil {
 		var found []Begun
 		if found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Begun]); err == nil {
@@ -195,7 +195,7 @@ func (s *Store) Revive(ctx context.Context, at time.Time) (n int, err error) {
 
 const (
 	sqlWaits  = `select exists (select from flow_run_people where run_id = $1 and status = 'waiting')`
-	sqlFinish = `update flow_runs set status = 'completed', counts = @counts, updated_at = @at, finished_at = @at where id = @id`
+	sqlFinish = `update flow_runs set status = @status, counts = @counts, updated_at = @at, finished_at = @at where id = @id`
 	sqlWorked = `select ` + runColumns + ` from flow_runs r where r.id = $1 and r.status = 'running' and not r.filtering for no key update`
 )
 
@@ -217,7 +217,7 @@ func (s *Store) Finish(ctx context.Context, id string, at time.Time) (done bool,
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlFinish, postgres.Args{"id": id, "counts": counts, "at": at}); err != nil {
+		if _, err := tx.Exec(ctx, sqlFinish, postgres.Args{"id": id, "status": string(Completed), "counts": counts, "at": at}); err != nil {
 			return fmt.Errorf("complete a run: %w", err)
 		}
 		done = true

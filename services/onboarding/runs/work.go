@@ -37,24 +37,24 @@ func newJob(r Run, at time.Time) (queue.New, error) {
 const (
 	// workFor bounds one turn of the job, less than the queue gives a handler: the next turn follows at once, behind other jobs that are due.
 	workFor = 12 * time.Second
-	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
-	// while the carrier is away no more are opened. mostWaiting bounds those that wait for quiet hours, a hold or a cap to end.
-	atOnce, inDoubt, mostWaiting = 8, 64, 1000
-	// apart is the time between two of them, and between two pages of a filter, while steps of conversations run in this process: their texts
-	// are due at a time, those of a run are not.
-	apart = 20 * time.Millisecond
+	// maxParallel bounds the people whom a run starts at the same time, and maxUnsent the sessions with an opening that it does not know
+	// to be sent: while the carrier is away no more are opened. maxWaiting bounds those that wait for quiet hours, a hold or a cap to end.
+	maxParallel, maxUnsent, maxWaiting = 8, 64, 1000
+	// startGap is the time between two of them, and between two pages of a filter, while steps of conversations run in this process: their
+	// texts are due at a time, those of a run are not.
+	startGap = 20 * time.Millisecond
 	// mostTries bounds how often a person is tried, for almost half an hour in all.
 	mostTries = 10
-	// looked bounds the people who are read at a time.
-	looked = 50
-	// soon is the wait after something that is expected to end by itself, and again that of one person.
-	soon, again = 5 * time.Second, 30 * time.Second
-	longest     = time.Minute
-	// paced is the longest wait for a turn at the sender's rate that the job itself waits: the queue looks every few seconds only.
-	paced = 3 * time.Second
-	// gathered is the shortest wait for a turn. Turns that come meanwhile are taken together: to find out who is next costs as much as to
+	// pageSize bounds the people who are read at a time.
+	pageSize = 50
+	// retryRun is the wait after something that is expected to end by itself, and retryPerson the wait of one person.
+	retryRun, retryPerson = 5 * time.Second, 30 * time.Second
+	maxWait               = time.Minute
+	// maxWaitInJob is the longest wait for a turn at the sender's rate that the job itself waits: the queue looks every few seconds only.
+	maxWaitInJob = 3 * time.Second
+	// minBatchWait is the shortest wait for a turn. Turns that come meanwhile are taken together: to find out who is next costs as much as to
 	// start several people.
-	gathered = 100 * time.Millisecond
+	minBatchWait = 100 * time.Millisecond
 )
 
 var errTurn = errors.New("the run goes on")
@@ -81,11 +81,11 @@ func (s *Service) Work(ctx context.Context, j queue.Job) error {
 		case done:
 			return nil
 		case err != nil:
-			return &queue.Snooze{After: soon, Cause: err}
-		case wait > paced:
+			return &queue.Snooze{After: retryRun, Cause: err}
+		case wait > maxWaitInJob:
 			return &queue.Snooze{After: wait, Cause: errTurn}
 		case wait >= left: // by then another run that waits for the place has asked for it
-			return &queue.Snooze{After: min(wait, soon), Cause: errTurn}
+			return &queue.Snooze{After: min(wait, retryRun), Cause: errTurn}
 		case wait > 0 && !s.Rest(ctx, wait, nil):
 			return &queue.Snooze{Cause: ctx.Err()}
 		}
@@ -113,13 +113,13 @@ func (s *Service) turn(ctx context.Context, p payload) (wait time.Duration, done
 	}
 	paused, err := s.Store.Paused(ctx, run.OrgID)
 	if err != nil || paused {
-		return again, false, err
+		return retryPerson, false, err
 	}
 	room, err := s.room(ctx, run)
 	if err != nil || room == 0 {
-		return soon, false, err
+		return retryRun, false, err
 	}
-	due, err := s.Store.Due(ctx, run.ID, looked, s.Now())
+	due, err := s.Store.Due(ctx, run.ID, pageSize, s.Now())
 	if err != nil {
 		return 0, false, err
 	}
@@ -161,7 +161,7 @@ func (s *Service) fill(ctx context.Context, run Run) (wait time.Duration, done b
 			"more than %d people meet the filter; cancel the run, and start one with a narrower filter", MaxPeople))
 	}
 	if s.Conversations.Busy() {
-		wait = apart
+		wait = startGap
 	}
 	return wait, false, err
 }
@@ -169,9 +169,9 @@ func (s *Service) fill(ctx context.Context, run Run) (wait time.Duration, done b
 // room returns how many people may be started before it is known whether their openings were sent. Those that wait for something else are
 // not in the way of others, up to a bound: a cap may have everybody wait.
 func (s *Service) room(ctx context.Context, run Run) (int, error) {
-	opening, err := s.Store.Opening(ctx, run.ID, inDoubt+mostWaiting)
+	opening, err := s.Store.Opening(ctx, run.ID, maxUnsent+maxWaiting)
 	if err != nil || len(opening) == 0 {
-		return inDoubt, err
+		return maxUnsent, err
 	}
 	sent, waiting, err := s.People.Openings(ctx, opening)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Service) room(ctx context.Context, run Run) (int, error) {
 		return 0, err
 	}
 	unsent := len(opening) - len(sent)
-	return max(0, min(inDoubt-unsent+len(waiting), inDoubt+mostWaiting-unsent)), nil
+	return max(0, min(maxUnsent-unsent+len(waiting), maxUnsent+maxWaiting-unsent)), nil
 }
 
 // later completes a run for which nobody waits, or returns when the next one is due.
@@ -191,7 +191,7 @@ func (s *Service) later(ctx context.Context, run Run) (time.Duration, bool, erro
 		return 0, false, err
 	}
 	if waits {
-		return min(max(next.Sub(s.Now()), 0), longest), false, nil
+		return min(max(next.Sub(s.Now()), 0), maxWait), false, nil
 	}
 	done, err := s.Store.Finish(ctx, run.ID, s.Now())
 	if done {
@@ -219,7 +219,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 			out[SendsNothing] = append(out[SendsNothing], c.ID)
 		case quiet:
 			delayed[until] = append(delayed[until], c.ID)
-		case len(ready) < min(atOnce, room):
+		case len(ready) < min(maxParallel, room):
 			ready, segments = append(ready, c.ID), append(segments, first.segments)
 		}
 	}
@@ -244,7 +244,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 		return 0, false, err
 	}
 	if wait > 0 {
-		wait = max(wait, gathered)
+		wait = max(wait, minBatchWait)
 	}
 	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
 }
@@ -254,7 +254,7 @@ func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 	results := make([]error, len(ready))
 	var each sync.WaitGroup
 	for i, id := range ready {
-		if i > 0 && s.Conversations.Busy() && !s.Rest(ctx, apart, nil) {
+		if i > 0 && s.Conversations.Busy() && !s.Rest(ctx, startGap, nil) {
 			results[i] = ctx.Err()
 			continue
 		}
@@ -268,7 +268,7 @@ func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 		})
 	}
 	each.Wait()
-	out, until := map[Reason][]string{}, s.Now().Add(again)
+	out, until := map[Reason][]string{}, s.Now().Add(retryPerson)
 	var away, failing []string
 	var outage error
 	for i, err := range results {
