@@ -12,6 +12,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/history"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/retention"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/messaging/consent"
@@ -113,8 +114,8 @@ func (s Settling) recovered(ctx context.Context) error {
 		if !said {
 			_, _ = fmt.Fprintln(s.Out, "waits for the servers to recover")
 		}
-		if paused := rest(ctx, s.Poll); paused != nil {
-			return errors.Join(paused, err)
+		if !process.RestOnMachineClock(ctx, s.Poll, nil) {
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
@@ -199,8 +200,8 @@ func (w *work) last(ctx context.Context, now time.Time) (onboarding, messaging t
 	if err != nil || !o.Noted && !m.Noted {
 		return o.Last, m.Last, err
 	}
-	if err := rest(ctx, looks); err != nil {
-		return onboarding, messaging, err
+	if !process.RestOnMachineClock(ctx, looks, nil) {
+		return onboarding, messaging, ctx.Err()
 	}
 	later, newer, err := w.points(ctx, now)
 	if err == nil && (o.Noted && later.Written.After(o.Written) || m.Noted && newer.Written.After(m.Written)) {
@@ -296,8 +297,8 @@ func (w *work) park(ctx context.Context) error {
 			w.printf("                waits until %s for steps to ask for %s that Twilio had sent\n", until.UTC().Format(time.TimeOnly),
 				many(len(orphans), "message"))
 		}
-		if err := rest(ctx, w.Poll); err != nil {
-			return err
+		if !process.RestOnMachineClock(ctx, w.Poll, nil) {
+			return ctx.Err()
 		}
 	}
 	sent, unknown := map[person]int{}, 0
@@ -327,18 +328,6 @@ func (w *work) park(ctx context.Context) error {
 
 // person identifies a person by what both databases know.
 type person struct{ orgID, phone string }
-
-// rest waits a while.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
 
 func (w *work) printf(format string, args ...any) { _, _ = fmt.Fprintf(w.Out, format, args...) } // a closed terminal is no error
 

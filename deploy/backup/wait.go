@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/readback"
 )
 
@@ -49,9 +50,9 @@ func (w *work) readBack(ctx context.Context) error {
 			w.printf("                waits for the services: %s\n", waits)
 			said = waits
 		}
-		if err := rest(ctx, w.Poll); err != nil {
+		if !process.RestOnMachineClock(ctx, w.Poll, nil) {
 			return fmt.Errorf("%s: are the services running, with the search for missed texts (INBOUND_SWEEP_INTERVAL)? Then settle again: %w",
-				waits, err)
+				waits, ctx.Err())
 		}
 	}
 	heard, err := w.onboarding.Restores().HeardSince(ctx, w.restore.BeganAt)

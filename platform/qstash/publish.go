@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"paceline.internal/platform/process"
 )
 
 // ErrInvalid is wrapped by every refusal of a request before it is sent.
@@ -34,7 +36,7 @@ func (c *Client) publish(ctx context.Context, destination string, header http.He
 	send := call{method: http.MethodPost, path: "/v2/publish/" + destination, header: header, body: body}
 	for try := 1; ; try++ {
 		receipt, err := c.tryPublish(ctx, send)
-		if err == nil || try == publishTries || !worthAnotherTry(err) || !wait(ctx, publishBackoff<<try) {
+		if err == nil || try == publishTries || !worthAnotherTry(err) || !process.RestOnMachineClock(ctx, publishBackoff<<try, nil) {
 			return receipt, err
 		}
 	}
@@ -61,16 +63,4 @@ func worthAnotherTry(err error) bool {
 		return refused.Temporary() && refused.RetryAfter <= longestPause
 	}
 	return !errors.Is(err, ErrInvalid) && !errors.Is(err, errUnreadable)
-}
-
-// wait reports whether d passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -48,21 +48,9 @@ func (r *Runner) recordRetrying(ctx context.Context, batch []ending) error {
 			r.recorded(ctx, batch)
 			return nil
 		}
-		if !r.cfg.Transient(err) || !pause(ctx, wait) {
+		if !r.cfg.Transient(err) || !process.RestOnMachineClock(ctx, wait, nil) {
 			return err
 		}
-	}
-}
-
-// pause waits for d and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

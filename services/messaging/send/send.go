@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
@@ -259,9 +260,10 @@ func (s *Service) attempt(ctx context.Context, r Request) (Attempt, error) {
 	}, nil
 }
 
-// claim takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim that is committed and
-// then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim that the database
-// did not answer is asked for again until the lease is over: the row that has our own token is ours, and no call was made under it.
+// claim locks the message row for this attempt, if no other attempt holds it. Once it is asked for, the caller may hang up: a claim that
+// is committed and then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim that
+// the database did not answer is asked for again until the lease is over: the row that has our own token is ours, and no call was made
+// under it.
 func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return Claim{}, fmt.Errorf("claim the send: %w", err)
@@ -277,24 +279,12 @@ func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 		if err == nil {
 			return claim, nil
 		}
-		if again := try == 1 || open; !again || !errors.Is(err, sms.ErrUnavailable) || !rest(ctx, pause) {
+		if again := try == 1 || open; !again || !errors.Is(err, sms.ErrUnavailable) || !process.RestOnMachineClock(ctx, pause, nil) {
 			return Claim{}, fmt.Errorf("claim the send: %w", err)
 		}
 		pause = min(2*pause, claimPauseMost)
 		// Under its own id: the insert before may still be on its way, and must collide with this one by its key alone.
 		a.MessageID = uuid.Must(uuid.NewV7())
-	}
-}
-
-// rest waits for d, and reports whether ctx is still alive.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
