@@ -37,7 +37,9 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
 		},
 		process.Check{
-			Name: "connections", Look: about(lookAtConnections),
+			Name: "connections", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
+				return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
+			}),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
 		},
 		process.Check{
@@ -58,10 +60,13 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "set CONSENT_RETENTION=43800h or longer, the others to 9600h or longer; docs/security-and-privacy.md, What a claim may ask for",
 		},
 		process.Check{
-			Name: "failover", Look: about(lookAtFailover), Mend: "do what it says; docs/deploy.md, Failover",
+			Name: "failover", Look: process.OnDatabase(name, cfg.database(), process.LookAtFailover),
+			Mend: "do what it says; docs/deploy.md, Failover",
 		},
 		process.Check{
-			Name: "clock", Look: about(lookAtClock),
+			Name: "clock", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
+				return process.LookAtClock(ctx, pool)
+			}),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
 		process.Check{
@@ -142,16 +147,6 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }
 
-// lookAtConnections compares what all processes of this service may ask for with what the server has.
-func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
-	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
-}
-
 // lookAtEvidence looks at what keeps the owner of the database from rewriting a consent ledger unseen.
 func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 	if cfg.LedgerKey.IsZero() {
@@ -229,26 +224,6 @@ func (c *Config) logShortConsent(ctx context.Context, log *slog.Logger) {
 	for _, why := range shortConsent(*c) {
 		log.WarnContext(ctx, "consent.kept_too_short", "why", why)
 	}
-}
-
-// lookAtFailover asks what the database would lose.
-func lookAtFailover(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
-	return process.LookAtFailover(ctx, pool)
-}
-
-// lookAtClock compares the database's clock with ours.
-func lookAtClock(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
-	return process.LookAtClock(ctx, pool)
 }
 
 // lookAtCallbacks looks at the host that every text names for its receipts: Twilio refuses some with 21609, and the text with it.

@@ -62,14 +62,19 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "publish the flow (paceline flow push DIR), or correct ACTIVATION_FLOW; without it an activation starts the built-in conversation",
 		},
 		{
-			Name: "connections", Look: about(lookAtConnections),
+			Name: "connections", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
+				return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
+			}),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
 		},
 		{
-			Name: "failover", Look: about(lookAtFailover), Mend: "do what it says; docs/deploy.md, Failover",
+			Name: "failover", Look: process.OnDatabase(name, cfg.database(), process.LookAtFailover),
+			Mend: "do what it says; docs/deploy.md, Failover",
 		},
 		{
-			Name: "clock", Look: about(lookAtClock),
+			Name: "clock", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
+				return process.LookAtClock(ctx, pool)
+			}),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
 		{
@@ -261,37 +266,6 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	return fmt.Sprintf("schema version %d", version), nil
 }
 
-// lookAtConnections compares what all processes of this service may ask for with what the server has.
-func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
-	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
-}
-
-// lookAtFailover asks what the database would lose.
-func lookAtFailover(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
-	return process.LookAtFailover(ctx, pool)
-}
-
-// lookAtClock compares the database's clock with ours.
-func lookAtClock(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
-	return process.LookAtClock(ctx, pool)
-}
-
-// lookAtQStash asks for the signing keys, which any valid token may read.
 // lookAtRedis runs a script that changes nothing.
 func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
 	store, err := dedup.OpenRedis(cfg.RedisURL.Reveal())
