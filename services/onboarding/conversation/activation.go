@@ -28,20 +28,20 @@ func (p *SessionParked) Error() string {
 			"GET /v1/tickets?profile_id=%s, POST /v1/tickets/{ticket_id}:close, with the outcome end to activate again; it is parked because: %s",
 			id, p.Session.Status, p.Session.ProfileID, p.Session.Reason)
 	}
-	return fmt.Sprintf("session %s of the person is parked as %s; lead it on with POST /v1/sessions/%s:resume, after "+
+	return fmt.Sprintf("session %s of the person is parked as %s; continue it with POST /v1/sessions/%s:resume, after "+
 		"POST /v1/messages/{message_id}:resolve if a message of it is in doubt, or end it with POST /v1/sessions/%s:reset and activate again; "+
 		"it is parked because: %s", id, p.Session.Status, id, id, p.Session.Reason)
 }
 
-// TooManyActivations is a person of whom as many sessions were begun within 24 hours as may be: each texts them.
+// TooManyActivations refuses one more activation of a person within 24 hours: each one texts them.
 type TooManyActivations struct {
 	Most       int
 	RetryAfter time.Duration // when there may be another
 }
 
 func (m *TooManyActivations) Error() string {
-	return fmt.Sprintf("%d sessions of the person were begun within 24 hours, and no more may be (ACTIVATIONS_PER_DAY); "+
-		"the next one may in %s", m.Most, m.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("the person was activated %d times within 24 hours, as often as ACTIVATIONS_PER_DAY allows; retry in %s",
+		m.Most, m.RetryAfter.Round(time.Second))
 }
 
 // Opening is the episode that an activation opens, with the job that sends its opening.
