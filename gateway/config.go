@@ -125,7 +125,7 @@ func (c *Config) Validate() error {
 	return errors.Join(append(append(problems, c.handsets()), c.console()...)...)
 }
 
-// keys are those that the gateway's calls are signed with. It believes none, for no process calls it.
+// keys returns the keys that sign the gateway's calls. It believes none, for no process calls it.
 func (c *Config) keys() rpc.Keys {
 	return rpc.Keys{Process: rpc.Gateway, Signing: c.SigningKey, Shared: c.ServiceAuthSecret}
 }

@@ -95,7 +95,7 @@ func asDescribed(t *testing.T, request *http.Request, body []byte, lenient bool,
 	require.NoError(t, openapi3filter.ValidateResponse(t.Context(), out.SetBodyBytes(answer)), "the description has no such answer")
 }
 
-// operations are those of the description by their ids: GET /v1/profiles/{profile_id} is getProfile.
+// operations returns the operations of the description by id: GET /v1/profiles/{profile_id} is getProfile.
 func operations(t testing.TB) map[string]*routers.Route {
 	t.Helper()
 	document, err := openapi3.NewLoader().LoadFromData(openAPI)

@@ -47,7 +47,7 @@ func (s *services) connects(then func(deviceStreamServer, *onboardingv1.DeviceHe
 	}
 }
 
-// until the device, or the gateway, ends the stream.
+// listens receives until the device, or the gateway, ends the stream.
 func listens(stream deviceStreamServer, _ *onboardingv1.DeviceHello) error {
 	for {
 		if _, err := stream.Recv(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// libraryWords are those of Go and its libraries, which no caller should read. Quoted text is the caller's.
+// libraryWords matches words of Go and its libraries, which no caller should read. Quoted text is the caller's.
 var libraryWords = regexp.MustCompile(`strconv|[Uu]nmarshal|invalid character|proto:|json:|syntax error|unexpected EOF|runtime error|\bnil\b|goroutine|0x[0-9a-f]{6}`)
 
 var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
@@ -56,7 +56,7 @@ func ask(t *testing.T, to http.Handler, as, method, target string, header http.H
 	return w
 }
 
-// paths are those of all routes of /v1 with ids in them, in order; those that stream are left out.
+// paths lists the paths of all routes of /v1, with ids in them, in order; it leaves out routes that stream.
 func paths(t testing.TB) (all []string) {
 	t.Helper()
 	for _, o := range routes(t) {

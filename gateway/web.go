@@ -15,7 +15,7 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// apiMethods are those that a route of /v1 may have.
+// apiMethods lists the methods that a route of /v1 may have.
 var apiMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // smallestCompressed is the size from which an answer is compressed: below, it hardly gets smaller and costs the same.

@@ -96,7 +96,7 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// walRange is that of a base backup, as its backup_manifest has it.
+// walRange has the WAL that a base backup needs, as its backup_manifest names it.
 type walRange struct {
 	Timeline int    `json:"Timeline"`
 	StartLSN string `json:"Start-LSN"`

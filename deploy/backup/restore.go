@@ -86,7 +86,7 @@ func timeOf(at time.Time) string {
 	return at.UTC().Format("2006-01-02T15:04:05.999999Z07:00")
 }
 
-// settings are those of the recovery. The backup of a server that was restored before still has those of that restore.
+// settings returns the settings of the recovery. The backup of a server that was restored before still has those of that restore.
 func (r Restore) settings(server Server) ([]string, error) {
 	lines := []string{"", "# by paceline restore", "recovery_target_action = 'promote'", "recovery_target_timeline = 'latest'"}
 	for _, of := range []string{"", "_lsn", "_name", "_time", "_xid"} {

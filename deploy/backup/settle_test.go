@@ -273,7 +273,7 @@ func (m mortal) Query(ctx context.Context, sql string, args ...any) (rows pgx.Ro
 	return rows, nil
 }
 
-// noRows are those of a query that failed, as pgx has them.
+// noRows are the rows that pgx returns for a query that failed.
 type noRows struct{ pgx.Rows }
 
 func (noRows) Next() bool { return false }

@@ -167,7 +167,7 @@ func (b *Book) forget() {
 // Execute runs a goal until it ends, or ctx asks it to.
 type Execute func(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string)
 
-// runs are those that go on.
+// runs holds the runs that go on.
 type runs struct {
 	execute Execute
 	book    *Book

@@ -102,7 +102,7 @@ func failed(r e2e.Report) (all []string) {
 	return all
 }
 
-// profile is that of the phone.
+// profile returns the profile of the phone.
 func (s *site) profile() string {
 	s.t.Helper()
 	p, err := s.api.Enrol(s.t.Context(), operator.Person{Phone: phone, FirstName: "Ana", Locale: "en"})
@@ -320,7 +320,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// texts are those that the carrier took for the phone.
+// texts lists the texts that the carrier took for the phone.
 func (s *site) texts() (all []twilio.Message) {
 	for _, m := range s.vendors.Twilio.Messages() {
 		if m.To == phone && m.Direction == twilio.DirectionAPI {

@@ -102,7 +102,7 @@ func (c *Client) Session(ctx context.Context, sessionID string) (Session, []Entr
 	return answer.Session, answer.Timeline, err
 }
 
-// Sessions are those of a profile.
+// Sessions lists the sessions of a profile.
 func (c *Client) Sessions(ctx context.Context, profileID string) ([]Session, error) {
 	return c.sessions(ctx, url.Values{"profile_id": {profileID}})
 }
@@ -136,7 +136,7 @@ func (c *Client) Message(ctx context.Context, messageID string) (Message, error)
 	return answer.Message, err
 }
 
-// Messages are those of a profile, the newest 500 at the most.
+// Messages lists the messages of a profile, at most the newest 500.
 func (c *Client) Messages(ctx context.Context, profileID string) ([]Message, error) {
 	return c.messages(ctx, url.Values{"profile_id": {profileID}})
 }
@@ -162,7 +162,7 @@ func (c *Client) Resolve(ctx context.Context, messageID string, attempt int, twi
 	return c.Call(ctx, http.MethodPost, "/v1/messages/"+messageID+":resolve", resolution, nil)
 }
 
-// MessagesOfKey are those with an idempotency key.
+// MessagesOfKey lists the messages with an idempotency key.
 func (c *Client) MessagesOfKey(ctx context.Context, key string) ([]Message, error) {
 	return c.messages(ctx, url.Values{"idempotency_key": {key}})
 }

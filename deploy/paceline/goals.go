@@ -234,7 +234,7 @@ func (e *errands) cancel(ctx context.Context) error {
 	return e.api.Call(ctx, http.MethodDelete, "/v1/goals/"+url.PathEscape(g.ID)+"/schedule", nil, nil)
 }
 
-// goals are those of the person, oldest first.
+// goals lists the goals of the person, oldest first.
 func (e *errands) goals(ctx context.Context) ([]asked, error) {
 	var page struct {
 		Goals []asked `json:"goals"`

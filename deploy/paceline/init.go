@@ -202,7 +202,7 @@ func (c *initCommand) vendor(t terminal) (origin string, vendor map[string]strin
 	return parsed.String(), vendor, nil
 }
 
-// passwords are those of the logins, by role.
+// passwords holds the passwords of the logins, by role.
 type passwords map[string]string
 
 func newPasswords() (passwords, error) {

@@ -34,7 +34,7 @@ func (s Secrets) Keys() map[string]string {
 	return environ
 }
 
-// keysOf are those that a process signs with.
+// keysOf returns the keys that a process signs with.
 func (s Secrets) keysOf(process string) rpc.Keys {
 	return rpc.Keys{Process: process, Signing: config.NewSecret(s.Keys()[strings.ToUpper(process)+"_SIGNING_KEY"])}
 }

@@ -161,7 +161,7 @@ func (v *Vendors) Environ() map[string]string {
 	return environ
 }
 
-// Credentials are those of the emulated accounts, as the environment has them.
+// Credentials returns the credentials of the emulated accounts, as variables of the environment.
 func Credentials() map[string]string {
 	return map[string]string{
 		"QSTASH_TOKEN":               qstash.DevToken,

@@ -200,8 +200,7 @@ func (s *Service) take(r *row) {
 	})
 }
 
-// copy returns what leaves the lock.
-// status is that of a message which the carrier is not known to have.
+// status returns the status of a message that the carrier is not known to have.
 func (r *row) status() string {
 	if r.sending {
 		return "sending"

@@ -160,7 +160,7 @@ func TestBulkOfDeadLetters(t *testing.T) {
 	})
 }
 
-// states are those of the logs that a query finds.
+// states lists the states of the logs that a query finds.
 func (r *rig) states(query string) (states []string) {
 	r.t.Helper()
 	_, page := r.raw(http.MethodGet, "/v2/events?"+query, nil, "")

@@ -37,7 +37,7 @@ const (
 
 // Event is one thing that happened.
 type Event struct {
-	// Time is that of the emulator's clock.
+	// Time is read from the emulator's clock.
 	Time time.Time
 	Kind Kind
 	// MessageID, URL, DeduplicationID and Label are those of the message, as far as there is one.

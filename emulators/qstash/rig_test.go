@@ -159,7 +159,7 @@ func (r *rig) cancel(id string) int {
 	return status
 }
 
-// deadLetters are those of a page, and the cursor of the next.
+// deadLetters returns the dead letters of a page, and the cursor of the next.
 func (r *rig) deadLetters(cursor string) (dead []map[string]any, next any) {
 	r.t.Helper()
 	status, page := r.raw(http.MethodGet, "/v2/dlq?cursor="+url.QueryEscape(cursor), nil, "")

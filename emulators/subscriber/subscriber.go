@@ -18,11 +18,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// mediaType is that of CloudEvents over HTTP.
+// mediaType is the media type of CloudEvents over HTTP.
 const mediaType = "application/cloudevents+json"
 
-// webhooks are those of the description, read strictly: data with a field that it does not have breaks it, though subscribers are told to
-// expect some.
+// webhooks reads the webhooks of the description strictly: data with a field that it does not have breaks it, though subscribers are told
+// to expect some.
 var webhooks = sync.OnceValues(func() (map[string]*openapi3.PathItem, error) { //nolint:gochecknoglobals // read once
 	_, here, _, _ := runtime.Caller(0)
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../gateway/gen/openapi.yaml"))

@@ -26,7 +26,7 @@ const (
 	MidMessage Manner = "in the middle of a message"
 )
 
-// Manners are those that Freeze takes.
+// Manners lists the manners that Freeze takes.
 var Manners = []Manner{BothWays, TowardsServer, TowardsCaller, MidMessage}
 
 // Dead is a connection on which nothing is delivered again. Only its caller can end it.

@@ -53,7 +53,7 @@ func (f frame) T(key string, args ...any) string { return f.printer.Sprintf(key,
 // Outcomes are the ways in which a conversation goes on when its ticket is closed.
 func (frame) Outcomes() []string { return []string{"resume", "restart", "end"} }
 
-// Languages are those that a reader may choose.
+// Languages lists the languages that a reader may choose.
 func (f frame) Languages() []vocabulary { return vocabularies }
 
 // Word says a word of the API, such as a status, in the reader's language, and unchanged when it has none, for a newer service may have

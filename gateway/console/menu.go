@@ -72,5 +72,5 @@ func (f frame) Menu() []menuGroup {
 	return menu
 }
 
-// elsewhere are the pages that stand under another path than their page of the menu.
+// elsewhere lists pages with another path than that of their entry.
 var elsewhere = map[string][]string{"inbox.title": {root + "/replies"}, "flows.title": {root + "/flow"}}

@@ -9,7 +9,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// undeliveredTexts are those that Twilio took, that did not reach a person with an active session, and that are the newest of their
+// undeliveredTexts lists the texts that Twilio took, that did not reach a person with an active session, and that are the newest of their
 // conversation: nothing goes on by itself there. One after which the person wrote, or another text came, holds nothing up.
 func (c *Console) undeliveredTexts(ctx context.Context, most int32) (needs []need, next string, err error) {
 	var lost []*messagingv1.Message

@@ -123,7 +123,7 @@ func (s *site) page(path string) (httpStatus int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// does posts the form of Ana's page, and is the page that it comes back to, with its notice.
+// acts posts the form of Ana's page, and returns the page that it comes back to, with its notice.
 func (s *site) acts(path string, form url.Values) string {
 	s.t.Helper()
 	form.Set("back", root+"/people/"+anasID+"?times=theirs")

@@ -201,7 +201,7 @@ type jobPage struct {
 	Payload string
 }
 
-// job is one webhook job with its payload. Lists have no payloads; to read one is another call, which is kept.
+// job is one webhook job with its payload. Lists have no payloads; to read one is another call, which the audit log records.
 func (c *Console) job(r *http.Request) (page, error) {
 	out, err := c.services.Jobs.GetWebhookJob(r.Context(), &onboardingv1.GetWebhookJobRequest{JobId: r.PathValue("id")})
 	if err != nil {

@@ -24,7 +24,7 @@ type spoken struct {
 	names []string
 }
 
-// saidOnPages are those of the Why page, of parked sessions and of refused numbers.
+// saidOnPages lists the sentences of the Why page, of parked sessions and of refused numbers.
 var saidOnPages = []spoken{
 	{file: "services/messaging/send/explain.go"},
 	{file: "services/messaging/send/result.go", names: []string{"resultOf", "resultOfRow", "explainParked", "toResolve", "explain", "meaningOf"}},

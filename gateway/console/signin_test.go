@@ -229,7 +229,7 @@ func TestSignInByLink(t *testing.T) {
 	require.Equal(t, root+"/sign-in", off.get(off.URL+link).Request.URL.Path, "without links there is no such page")
 }
 
-// provider of OpenID Connect, in process. What it does can be bent.
+// testProvider is a provider of OpenID Connect, in process. A test can bend what it does.
 type testProvider struct {
 	*httptest.Server
 

@@ -70,7 +70,7 @@ func (g figure) Share() int64 {
 
 const spanHour = "hour"
 
-// spansShown are those of the overview; the second is shown where none is chosen.
+// spansShown lists the spans of the overview; the second is shown where none is chosen.
 var spansShown = []string{spanHour, "day", "week", "month"}
 
 // spanOf is the span that a query chooses.
@@ -190,7 +190,7 @@ func (f frame) Plot(t trend, g figure) (p plot) {
 	return p
 }
 
-// period labels the period of a span that begins at an instant, as the last but so many.
+// period labels the period that begins at begins; behind counts the periods after it.
 func (f frame) period(span string, behind int, begins time.Time) drawing.Column {
 	local := begins.In(f.place)
 	clock := local.Format("15:04")

@@ -99,7 +99,7 @@ var usual = []string{
 	"in_flight", "early", "received",
 }
 
-// usualGates are those that do not pass in the usual course of things.
+// usualGates lists the gates that do not pass in the usual course of things.
 var usualGates = []string{"step", "pause", "due", "quiet_hours", "delivery", "not_accepted", "send.not_accepted"}
 
 // whyGate is a gate as the page shows it.

@@ -22,7 +22,7 @@ var wordFiles embed.FS
 type vocabulary struct {
 	Name  string            `json:"name"` // of the language, in itself
 	Words map[string]phrase `json:"words"`
-	// Sentences are those of the services, or parts of one, by the English ones: %s stands for each fill, in the same order, or %[2]s where
+	// Sentences translates the English sentences of the services, or parts of one: %s stands for each fill, in the same order, or %[2]s where
 	// the order differs. English needs none.
 	Sentences map[string]string `json:"sentences"`
 

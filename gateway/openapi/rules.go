@@ -33,7 +33,7 @@ type rules struct {
 	Fields   []*fieldRule        `yaml:"fields"`
 	// Webhook holds the parts of all webhooks, taken as they are.
 	Webhook object `yaml:"webhook"`
-	// Events are those that are posted to subscribers.
+	// Events lists the events that are posted to subscribers.
 	Events []eventRule `yaml:"events"`
 
 	used map[string]bool // what of the rules a field or an operation had

@@ -90,7 +90,7 @@ var places = []string{
 	"Asia/Gaza", "Asia/Pyongyang", "Antarctica/Troll", "Pacific/Kiritimati", "Africa/Monrovia", "America/Havana",
 }
 
-// minutes are those of a day that a window has, counted off one by one.
+// minutes tells which minutes of a day a window has, counted off one by one.
 type minutes [24 * 60]bool
 
 func minutesOf(from, until int) (in minutes) {

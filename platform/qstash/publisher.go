@@ -58,7 +58,7 @@ type PublisherConfig struct {
 	Client *Client
 	// Origin is the bare origin that QStash reaches us by.
 	Origin string
-	// Routes are those that a job may take. One that is not among them is a mistake: we answer nothing there.
+	// Routes lists the routes that a job may take. One that is not among them is a mistake: we answer nothing there.
 	Routes []Route
 	// Policy is used for a job that asks for nothing else; the zero value means DefaultPolicy.
 	Policy Policy

@@ -125,7 +125,7 @@ func Sign(key, url string, body []byte, now time.Time) (string, error) {
 	}).SignedString([]byte(key))
 }
 
-// claims are those of QStash's token. Body is the base64url SHA-256 of the raw body: documented with padding, and
+// claims has the claims of QStash's token. Body is the base64url SHA-256 of the raw body: documented with padding, and
 // compared without it by the SDKs.
 type claims struct {
 	jwt.RegisteredClaims

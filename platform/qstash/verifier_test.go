@@ -37,7 +37,7 @@ func newVerifier(tb testing.TB) *qstash.Verifier {
 	return v
 }
 
-// goodClaims are those of a genuine token, made without the code under test.
+// goodClaims returns the claims of a genuine token, made without the code under test.
 func goodClaims() map[string]any {
 	sum := sha256.Sum256(body)
 	return map[string]any{
@@ -46,7 +46,7 @@ func goodClaims() map[string]any {
 	}
 }
 
-// token signs by hand, so that tests can make what no library would.
+// signed signs by hand, so that tests can make what no library would.
 func signed(tb testing.TB, alg, key string, claims map[string]any) string {
 	tb.Helper()
 	part := func(v any) string {

@@ -75,7 +75,7 @@ type Queue struct {
 	sql   statements
 }
 
-// statements are those of the table, each of a constant shape, so that every connection prepares it once.
+// statements holds the statements of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
 	byIndex, look, byKey               string
 	enqueue, enqueueClaimed            string

@@ -28,7 +28,7 @@ var (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-// columns are those that Table asks for.
+// columns declares the columns that Table asks for.
 const columns = `
     id              uuid        primary key,
     org_id          uuid        not null,

@@ -43,7 +43,7 @@ type ClientConfig struct {
 	TLS            *tls.Config                                 // nil for plain text, see LoadTLS
 	Timeout        time.Duration                               // most that a call may take, its retries included; DefaultTimeout when 0
 	Dial           func(ctx context.Context) (net.Conn, error) // of a target in this process; default: over the network
-	// Services are those that are called, as "package.Service". Their methods' rules say which of the calls are tried up to three
+	// Services lists the services that are called, as "package.Service". Their methods' rules say which of the calls are tried up to three
 	// times when the server is unavailable; calls of a service that is not named never are.
 	Services []string
 }

@@ -21,7 +21,7 @@ type Rule struct {
 	Audit     Audit    // what it does, which decides whether a call is kept
 }
 
-// Rules are those of every method of a service that is linked in, by the method's full name "/package.Service/Method". A method
+// Rules returns the rules of every method of a service that is linked in, by the method's full name "/package.Service/Method". A method
 // without a rule is an error, so that it stops the start and not the first caller.
 func Rules(service string) (map[string]Rule, error) {
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))

@@ -28,7 +28,7 @@ func TestRules(t *testing.T) {
 	pgtest.CheckRetention(t, schema.Migrations(), retentionRules(retained), "../../docs/security-and-privacy.md")
 }
 
-// kept is a database that a test passes over.
+// keeping is a database that a test passes over.
 type keeping struct {
 	*testing.T
 

@@ -144,7 +144,7 @@ func LoadConfig(environ map[string]string) (Config, error) {
 	return cfg, err
 }
 
-// keys are those that onboarding's calls are signed with, and those of its callers.
+// keys returns the keys that sign onboarding's calls, and the keys of its callers.
 func (c *Config) keys() rpc.Keys {
 	return rpc.Keys{Process: rpc.Onboarding, Signing: c.SigningKey, Public: c.PublicKeys, Shared: c.ServiceAuthSecret}
 }
@@ -227,7 +227,7 @@ func (c *Config) Validate() error {
 // Text is one text of the flow as a person gets it.
 type Text struct{ Locale, Key, Body string }
 
-// Texts are those of the flow and of the replies, in every language, for a person of this name.
+// Texts returns the texts of the flow and of the replies, in every language, for a person of this name.
 func (c *Config) Texts(firstName string) ([]Text, error) {
 	flow, texts, err := c.script()
 	if err != nil {

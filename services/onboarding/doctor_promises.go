@@ -86,7 +86,7 @@ const sqlOwn = `
 select org_id::text, quiet_hours, quiet_until, quiet_from, require_consent_record, retention
 from organisation_settings order by org_id desc limit 1000`
 
-// ownSettings are those of the newest organisations that have decided something.
+// ownSettings returns the settings of the newest organisations that have decided something.
 func ownSettings(ctx context.Context, cfg Config) ([]own, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// engagement wires what people do and say to engagement.
+// newEngagement wires what people do and say to engagement.
 func (w *wiring) newEngagement(carrier *messaging.Client, flow session.Flow) (*engagement.Service, error) {
 	decided, texts, err := w.cfg.engagement()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // goalGrace is the multiple of a step's grace that a goal gets: its alarm is tried for over five minutes while its device is offline.
 const goalGrace = 10
 
-// goals wires goals: what people say by text, the texts to phones, and the loops.
+// newGoals wires goals: what people say by text, the texts to phones, and the loops.
 func (w *wiring) newGoals(ctx context.Context, carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
 	_, copies, err := w.cfg.engagement()
 	if err != nil {

@@ -46,7 +46,7 @@ func (p *product) imports() {
 	p.waits("Nobody was activated.")
 }
 
-// starts a run for those who were imported, pauses it, and ends it.
+// runs starts a run for those who were imported, pauses it, and ends it.
 func (p *product) runs() {
 	p.t.Helper()
 	p.opens("/console/runs", "No run yet.")

@@ -73,8 +73,8 @@ func drawWire(d dice) (wiring, bool) {
 	return pick(r, wirings), oneIn(r, 4)
 }
 
-// drawDisruptions are those of one world: over the time in which most of its conversations happen, or in the minute after each of these
-// instants.
+// drawDisruptions draws the disruptions of one world: over the time in which most of its conversations happen, or in the minute after each
+// of these instants.
 func drawDisruptions(d dice, after []time.Duration) []disruption {
 	r := d.roll("troubles")
 	var all []disruption
@@ -162,7 +162,7 @@ func (w *world) hangUp(s *running) {
 	}
 }
 
-// worldSilence is that of a world's wire.
+// worldSilence is the silence of a world's wire.
 type worldSilence struct {
 	wiring
 

@@ -52,13 +52,14 @@ type TrialReport struct {
 	Report     Report
 }
 
-// FailoverKnobs are those of processes that are killed, and have texts that nobody answered looked for sooner.
+// FailoverKnobs returns the knobs of processes that are killed, and have texts that nobody answered looked for sooner.
 func FailoverKnobs() map[string]string {
 	return merged(Knobs(), map[string]string{"INBOUND_SWEEP_INTERVAL": "5s"})
 }
 
-// tempo is that of a run of processes. In one with a failover people take more time, for Twilio's record has whole seconds: a reply within
-// the second of its question is not told from one before it, and an opt-out that is found there counts as the later word for 20 s.
+// tempo returns the tempo of a run of processes. In one with a failover people take more time, for Twilio's record has whole seconds: a
+// reply within the second of its question is not told from one before it, and an opt-out that is found there counts as the later word for
+// 20 s.
 func (p Processes) tempo() tempo {
 	t := within(p.Duration)
 	if p.failover != nil {

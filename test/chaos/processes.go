@@ -62,7 +62,7 @@ func Knobs() map[string]string {
 	}
 }
 
-// knobs are those of this kind of run.
+// knobs returns the knobs of this kind of run.
 func (p Processes) knobs() map[string]string {
 	switch {
 	case p.goals != nil:

@@ -66,7 +66,7 @@ func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// version is that of an installed package.
+// version returns the version of an installed package.
 func version(name string) (string, error) {
 	manifest, err := os.ReadFile(filepath.Join(folder, "node_modules", name, "package.json"))
 	if err != nil {

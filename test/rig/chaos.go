@@ -168,5 +168,5 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 // driven is the number of people who take part in a run of processes by default.
 const driven = 150
 
-// failedOver is that of a run with a failover: two servers and six processes leave less of the machine to them.
+// failedOver is the number of sessions of a run with a failover: two servers and six processes leave less of the machine to them.
 const failedOver = 60

@@ -187,7 +187,7 @@ func sends(pool *pgxpool.Pool) *send.Store {
 	return send.NewStore(pool, ledger.NewStore(pool, consent.Pseudonyms{}))
 }
 
-// claim is that of a message under the caps of its phone, which are counted among all messages.
+// claim claims a message under the caps of its phone, which are counted among all messages.
 func claim(ctx context.Context, store *send.Store) error {
 	to, err := sms.ParsePhone("+12015550042")
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *collected) seen() []eventJSON {
 	return slices.Clone(c.all)
 }
 
-// types are those of a person's events.
+// typesOf returns the types of a person's events.
 func typesOf(events []eventJSON, subject string) (types []string) {
 	for _, e := range events {
 		if e.Subject == subject {

@@ -245,7 +245,7 @@ func (p *person) session(t *testing.T) sessionJSON {
 	return sessions[0]
 }
 
-// timeline is that of the newest session.
+// timeline returns the timeline of the newest session.
 func (p *person) timeline(t *testing.T) []entryJSON {
 	t.Helper()
 	var read struct {
@@ -257,7 +257,7 @@ func (p *person) timeline(t *testing.T) []entryJSON {
 	return read.Timeline
 }
 
-// messages are those of the person that messaging knows, oldest first.
+// messages lists the messages of the person that messaging knows, oldest first.
 func (p *person) messages(t *testing.T) []messageJSON {
 	t.Helper()
 	var page struct {

@@ -30,7 +30,7 @@ type Step struct {
 	source   string
 }
 
-// Texts are those of the step itself, by language.
+// Texts returns the texts of the step itself, by language.
 func (s Step) Texts() map[string]string {
 	for _, c := range s.Copies {
 		if c.When == "" {

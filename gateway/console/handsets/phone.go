@@ -8,7 +8,7 @@ import (
 // spelled is a phone number in international form, with what people put between its digits.
 var spelled = regexp.MustCompile(`^(?:\+|00)[1-9][-0-9 ()./\x{a0}]*$`)
 
-// e164 is that form without anything between.
+// e164 matches that form without anything between.
 var e164 = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 
 // international is a number in E.164, whatever its spelling. The services know the plans of countries and judge more; this is for the

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// keySize is that of AES-256.
+// keySize is the size of a key of AES-256.
 const keySize = 32
 
 // box seals what a browser keeps for the console, so that no replica keeps anything: AES-256-GCM, with a random nonce of 96 bits each time.

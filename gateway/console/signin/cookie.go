@@ -24,8 +24,9 @@ func (s Session) principal(client string) rpc.Principal {
 	return rpc.Principal{Subject: s.Subject, OrgID: s.OrgID, Role: s.Role, Client: client}
 }
 
-// Cookies are those of the console. On https their names begin with __Host-, by which a browser takes them from this host alone, and only
-// with Secure and the path /. On http, which is on the loopback alone, they are kept from the other programs of this machine by the path.
+// Cookies sets the cookies of the console. On https their names begin with __Host-, by which a browser takes them from this host alone, and
+// only with Secure and the path /. On http, which is on the loopback alone, they are kept from the other programs of this machine by the
+// path.
 type Cookies struct {
 	Secure bool // the console is on https
 	Now    func() time.Time

@@ -49,7 +49,7 @@ type Links struct {
 	used map[string]time.Time // by id, until when
 }
 
-// NewLinks are those of a process that starts now.
+// NewLinks makes the Links of a process that starts now.
 func NewLinks(now func() time.Time) *Links {
 	return &Links{now: now, started: now().Truncate(time.Millisecond), used: map[string]time.Time{}}
 }

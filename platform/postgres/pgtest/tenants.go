@@ -29,7 +29,7 @@ type Tenants struct {
 	People []string
 	// Person counts the rows of a table that belong to a person, as Rows does, with the profile as $1.
 	Person map[string]string
-	// ReadOnly are those of Person in which a person makes and changes nothing.
+	// ReadOnly lists the tables of Person in which a person makes and changes nothing.
 	ReadOnly []string
 	// The service cannot change the rows of tables in AppendOnly, nor delete the rows of those in Kept.
 	AppendOnly, Kept []string

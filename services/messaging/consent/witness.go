@@ -41,7 +41,7 @@ func ReadActor(stored string) (a Actor, err error) {
 // Trace holds the parts of a witness: the digests of a line and of its actor, which may be kept longer than what they are of.
 type Trace struct{ Digest, Actor string }
 
-// Traces are those of the lines of a ledger, from the first.
+// Traces returns the traces of the lines of a ledger, from the first.
 func Traces(lines []Line) []Trace {
 	all := make([]Trace, len(lines))
 	digest := NoHash

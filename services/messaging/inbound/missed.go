@@ -57,7 +57,7 @@ type place struct {
 	Senders []uuid.UUID `json:"senders,omitempty"`
 }
 
-// sender is that of the first number.
+// sender returns the sender of the first number.
 func (p place) sender() uuid.UUID {
 	if len(p.Senders) == 0 {
 		return uuid.Nil
@@ -153,7 +153,7 @@ func (s *Service) begin(ctx context.Context, span Span) (at place, err error) {
 	return at, nil
 }
 
-// numbers are those that a sender hears at.
+// numbers lists the numbers at which a sender receives.
 func (s *Service) numbers(ctx context.Context, from senders.Sender) (numbers []string, err error) {
 	if from.Number != "" {
 		numbers = append(numbers, from.Number)

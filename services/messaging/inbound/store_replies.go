@@ -87,7 +87,7 @@ const sqlConfirmed = `
 insert into consent_events (org_id, phone, at, state, source, words, sender, message_id)
 select org_id, phone, @at, state, @source, @words, @sender, @message from consents where org_id = @org and phone = @phone`
 
-// sources are those of the ledger's lines for replies that were sent.
+// sources names the source of the ledger's line for a reply that was sent.
 var sources = map[ReplyKind]ledger.Source{ConfirmStop: ledger.FromReply, AskWhether: ledger.FromQuestion}
 
 // SettleReply keeps how a reply ended, unless it was settled before, and writes a confirmation or question that was sent into

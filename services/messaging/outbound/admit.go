@@ -94,7 +94,7 @@ func (r *Runner) share(rooms []room, now time.Time) (n int, wait time.Duration) 
 	return least * turns, 0
 }
 
-// rooms are those of the organisations in which something is due.
+// rooms returns the rooms of the organisations in which something is due.
 func (r *Runner) rooms(ctx context.Context, due []Due, now time.Time) ([]room, error) {
 	of := map[uuid.UUID][]senders.Sender{}
 	var names []string

@@ -65,7 +65,7 @@ func (p Purpose) Priority() int {
 // Urgent reports whether a message may be sent ahead of the sender's rate: its reader is waiting.
 func (p Purpose) Urgent() bool { return p == OTP }
 
-// CodeValidity is that of a one-time code; its words are kept no longer than that after its end.
+// CodeValidity bounds the use of a one-time code; its words are kept no longer than that after its end.
 const CodeValidity = 5 * time.Minute
 
 // validity is for how long a message is worth sending unless the caller says so: a code is asked for anew after minutes, a reminder is for
@@ -145,7 +145,7 @@ func (r Request) Due(now time.Time) time.Time {
 	return now
 }
 
-// Status is that of the queue's jobs.
+// Status is the status of a job of the queue.
 type Status string
 
 // The statuses.

@@ -98,7 +98,7 @@ func (o *Store) repeated(ctx context.Context, r Request, payload []byte) (id str
 	return id, err
 }
 
-// queuedColumns are those of a message with what is known about what Send has made of it, under MessageKey. They end with
+// queuedColumns selects a message with what is known about what Send has made of it, under MessageKey. The columns end with
 // ofQueued. The key is made in its own query: row-level security lets no function into the condition of an index, and all messages
 // were read for each of the queue.
 const (

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-// errLost is a readback that another process has taken over.
+// errLost means that another process has taken the readback over.
 var errLost = errors.New("the lease of the readback was lost")
 
 // Store keeps what is to be read back.
@@ -30,7 +30,7 @@ type Readback struct {
 	NoticedAt time.Time
 	Token     uuid.UUID
 	Failures  int // so far
-	// Senders are those that are left, where the others send again; nil for all.
+	// Senders lists the senders that are left, where the others send again; nil for all.
 	Senders []uuid.UUID
 	// Suspected reports a possible loss: no process was up before, or the database is an older copy.
 	Suspected bool

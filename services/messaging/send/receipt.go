@@ -25,7 +25,7 @@ type Receipt struct {
 	// SignedBy are the organisations with a token that signed it; none for all of the account. An organisation that keeps a token which
 	// another one has replaced says nothing about the other's messages.
 	SignedBy []uuid.UUID
-	// Senders are those of the account: it says nothing about a message of any other.
+	// Senders lists the senders of the account: the receipt says nothing about a message of any other.
 	Senders []uuid.UUID
 }
 

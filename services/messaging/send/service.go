@@ -52,8 +52,8 @@ type Config struct {
 	Conversations telemetry.Conversations // puts each receipt into the trace of its conversation
 }
 
-// Service sends. It is safe for concurrent use and holds no its own state but who waits for a settled send, and what
-// the numbering plans say of numbers, and what organisations have decided.
+// Service sends. It is safe for concurrent use. Its only state: who waits for a settled send, the classes of numbers, the decisions of
+// organisations.
 type Service struct {
 	Config
 
@@ -78,8 +78,7 @@ type store interface { //nolint:interfacebloat // one send asks all of them
 	HasInFlight(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
 
-// evidenceStore keeps what Twilio reports, what is known of a message in doubt, and what an operator says about it; postgres.Store
-// implements it.
+// evidenceStore keeps what Twilio reports, what is known of a message in doubt, and what an operator says about it; Store implements it.
 type evidenceStore interface {
 	// RecordReceipt keeps the receipt, applies Message.Receive, and returns the message after it.
 	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
@@ -89,7 +88,7 @@ type evidenceStore interface {
 	Resolve(ctx context.Context, r Resolution) (m Message, changed bool, err error)
 }
 
-// turns paces outreach; outbound.Outreach implements it.
+// limiter paces outreach; outbound.Outreach implements it.
 type limiter interface {
 	// Reserve takes the turn of a message of a sender, or says how long until there may be one.
 	Reserve(ctx context.Context, from senders.Sender, segments int, now time.Time) (wait time.Duration, err error)

@@ -36,7 +36,7 @@ func NewStore(pool postgres.DB, consents *ledger.Store) *Store {
 	return &Store{pool: pool, hot: postgres.NewCombiner(pool), ledger: consents}
 }
 
-// Columns are those that ReadMessage reads, and ColumnsOfClaimed the same of an m.
+// Columns lists the columns that ReadMessage reads, and ColumnsOfClaimed the same of an m.
 const Columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
 	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
 	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, lifts_hold, sender_id,

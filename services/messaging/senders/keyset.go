@@ -153,7 +153,7 @@ func (k *Keyset) open(orgID, id uuid.UUID, f field, sealed []byte) (string, erro
 	return string(text), nil
 }
 
-// Credentials are those of one sender in clear. They are never shown, logged or stored.
+// Credentials holds the secrets of one sender in clear. They are never shown, logged or stored.
 type Credentials struct{ APIKeySecret, AuthToken, NextAuthToken string }
 
 // String keeps them out of what is printed.

@@ -46,15 +46,15 @@ const (
 	Ours = "+14155550100"
 	// Theirs is the person.
 	Theirs = "+14155550123"
-	// Body is that of Request.
+	// Body is the body of Request.
 	Body = "Hi Ana, welcome aboard."
-	// Key is that of Request.
+	// Key is the key of Request.
 	Key = "onboarding:p:s:1"
-	// Lease is that of Service.
+	// Lease is the lease of Service.
 	Lease = 30 * time.Second
-	// Interval is that of Reconciler.
+	// Interval is the interval of Reconciler.
 	Interval = 30 * time.Second
-	// OutreachInterval is that of Service.
+	// OutreachInterval is the interval of Limiter.
 	OutreachInterval = 500 * time.Millisecond
 )
 
@@ -263,7 +263,7 @@ func (b *Bundle) Request() send.Request {
 	}
 }
 
-// Send asks for a message under a key; the empty one is that of Request.
+// Send asks for a message under a key; empty stands for the key of Request.
 func (b *Bundle) Send(key string) send.Result {
 	b.T.Helper()
 	r := b.Request()
@@ -358,7 +358,7 @@ func (b *Bundle) Stored() send.Message {
 	return found[0]
 }
 
-// Ledger is that of the person, all of it.
+// Ledger returns the whole ledger of the person.
 func (b *Bundle) Ledger() ledger.Ledger {
 	b.T.Helper()
 	found, err := b.Store.Consent(b.T.Context(), b.Config.Senders.Environment.OrgID, Phone(b.T, Theirs), ledger.Page{Limit: edge.LargestPage})

@@ -130,7 +130,7 @@ func TestListsOfManyPeople(t *testing.T) {
 	}
 }
 
-// questions are those that were heard, each with the settings that were sent ahead of it.
+// questions lists the questions that were heard, each with the settings that were sent ahead of it.
 func questions(heard []asked) (each [][]asked) {
 	var settings []asked
 	for _, q := range heard {

@@ -194,7 +194,7 @@ func (f *fleet) goalOf(runID string) (id string) {
 	return id
 }
 
-// says has a device say a frame about a run, with what the model expects of it.
+// saysAny has a device send a frame about a run, with what the model expects of it.
 func (f *fleet) saysAny(t *rapid.T) {
 	d := rapid.SampledFrom(f.devices).Draw(t, "device")
 	if d.connected == nil {

@@ -38,7 +38,7 @@ func (b *bundle) asked() people.Profile {
 	return p
 }
 
-// metadata is that of a person's newest transition.
+// metadata returns the metadata of a person's newest transition.
 func (b *bundle) metadata(p people.Profile) rules.Metadata {
 	b.T.Helper()
 	var stored []byte

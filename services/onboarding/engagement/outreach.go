@@ -117,7 +117,7 @@ type errNotSent struct {
 
 func (e *errNotSent) Error() string { return e.why }
 
-// Handlers are those of the queue of outreach.
+// Handlers returns the handlers of the queue of outreach.
 func (s *Service) Handlers() map[string]queue.Handler {
 	all := map[string]queue.Handler{}
 	for _, kind := range rules.MessageTypes() {

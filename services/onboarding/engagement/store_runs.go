@@ -26,7 +26,7 @@ with recursive org as (
 )
 select org_id::text from org where org_id is not null`
 
-// Organisations are those that have people.
+// Organisations lists the organisations that have people.
 func (s *Store) Organisations(ctx context.Context) ([]string, error) {
 	rows, err := s.pool.Query(ctx, sqlOrganisations)
 	if err != nil {

@@ -38,7 +38,7 @@ func (b *bundle) mutes() {
 	b.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
 }
 
-// value is that of a counter or a gauge, or how often a histogram was recorded and the sum of it, by pairs of label and value.
+// value returns the value of a counter or a gauge, or how often a histogram was recorded and the sum of it, by pairs of label and value.
 func (m measured) value(name string, labels ...string) (value, sum float64) {
 	m.t.Helper()
 	var attrs []attribute.KeyValue

@@ -14,7 +14,8 @@ import (
 // end of quiet hours does not.
 const burstAhead = 2 * time.Minute
 
-// TextPhone runs goals on people's phones: by a text to them. They asked for it: quiet hours and a wish for no reminders do not keep it.
+// TextPhone runs goals on people's phones: by a text to them. It is sent in quiet hours and with reminders off, because the person asked
+// for it.
 type TextPhone struct {
 	Store   phoneStore
 	Carrier carrier
@@ -54,9 +55,9 @@ func inBurst(ctx context.Context, store stepStore, v conversation.View, now time
 	return err == nil && due.Now.Before(now.Add(burstAhead)), err
 }
 
-// Text sends the text of a goal, at most once under the goal's own key. Its end tells the outcome; an error that this is not known
-// yet, or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, people.ErrUnavailable,
-// and what the ports return.
+// Text sends the text of a goal, at most once under the goal's own key. Text returns how the goal ended. An error means that the outcome
+// is not known yet, or that messaging cannot be reached: call again. Errors: *conversation.Pending, people.ErrUnavailable, and what the
+// ports return.
 func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)
 	if err != nil {

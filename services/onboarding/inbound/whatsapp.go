@@ -78,7 +78,7 @@ func (in *Service) learnUser(ctx context.Context, m Message) error {
 	return in.Store.LearnUser(ctx, Learned{OrgID: orgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: in.Now()})
 }
 
-// Learned is that an id of WhatsApp belongs to a number, and the jobs that waited for it.
+// Learned says that an id of WhatsApp belongs to a number, and the jobs that waited for it.
 type Learned struct {
 	OrgID, Phone, UserID string
 	Jobs                 []queue.Job

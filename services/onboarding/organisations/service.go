@@ -27,7 +27,7 @@ type carrier interface {
 type Service struct {
 	Store   *Store
 	Carrier carrier
-	// Settings are those of the organisations: messaging keeps none of one that has ended.
+	// Settings has the settings of the organisations: messaging keeps none of one that has ended.
 	Settings *people.Store
 	// Erasing erases the people of an organisation.
 	Erasing *erasure.Service

@@ -35,7 +35,7 @@ func NewStore(pool postgres.DB, jobs, outreach, deliveries *queue.Queue) *Store 
 
 // Overview is the state of an organisation. Nothing is counted beyond a limit.
 type Overview struct {
-	People              map[session.Status]int // by the status of their newest session; of the empty one who were never activated
+	People              map[session.Status]int // by the status of the newest session; the key "" counts people who were never activated
 	Held                int
 	Parked              int // sessions
 	OverdueGoals        int

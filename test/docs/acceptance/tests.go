@@ -26,7 +26,7 @@ type test struct {
 	below     string // "skip" while all tests below it were skipped; "pass" as soon as one was not; "" without any
 }
 
-// tests are those of a run, by folder and name.
+// tests holds the tests of a run, by folder and name.
 type tests map[string]map[string]*test
 
 // read reads a run to its end and prints what a person needs of it: a line per package, and all output of what failed.

@@ -245,7 +245,7 @@ type ledgerRow struct {
 	Actor        *string
 }
 
-// line is the n-th line. One from before there were chains has no its own number.
+// line returns the n-th line. A line from before there were chains has no number.
 func (r ledgerRow) line(n int) Line {
 	l := Line{
 		Event: Event{

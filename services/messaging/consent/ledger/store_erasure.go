@@ -291,7 +291,7 @@ where m.org_id = @org and m.profile_id = @profile and m.erased_at is null and n.
 		where o.org_id = @org and o.from_number = n.phone and o.direction = 'inbound' and o.profile_id <> @profile)
 order by n.phone limit 100`
 
-// FormerNumbers are those that a person had before, as their messages tell; at most 100.
+// FormerNumbers lists the numbers that a person had before, as their messages tell; at most 100.
 func (s *Store) FormerNumbers(ctx context.Context, p Person) (numbers []sms.Phone, err error) {
 	defer edge.Mark(&err)
 	args := postgres.Args{"org": p.OrgID, "profile": p.ProfileID, "phone": p.Phone.String()}

@@ -196,7 +196,7 @@ func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time
 // maxAmount is more of any unit than a scheduler's plan reaches.
 const maxAmount = 1_000_000
 
-// units are those of the schema.
+// units lists the units of the schema.
 var units = map[string]timeparse.Amount{
 	"seconds": {Exact: time.Second}, "minutes": {Exact: time.Minute}, "hours": {Exact: time.Hour}, "days": {Days: 1}, "weeks": {Days: 7},
 }

@@ -14,7 +14,7 @@ type Amount struct {
 	Exact        time.Duration
 }
 
-// units are those of the vocabulary, by their values.
+// units lists the units of the vocabulary, by their values.
 var units = []Amount{
 	{}, {Exact: time.Second}, {Exact: time.Minute}, {Exact: time.Hour}, {Days: 1}, {Days: 7}, {Days: 14}, {Months: 1}, {Months: 12},
 }

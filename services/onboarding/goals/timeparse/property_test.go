@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
-// zones are those with clocks that change in an unusual way: by half an hour, at midnight, over the date line, never.
+// zones lists zones with clocks that change in an unusual way: by half an hour, at midnight, over the date line, never.
 var zones = []string{
 	"UTC", "America/New_York", "America/Sao_Paulo", "Europe/London", "Europe/Lisbon", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu",
 	"America/Asuncion", "Africa/Cairo", "Africa/Casablanca", "America/Havana", "Antarctica/Troll", "America/St_Johns",

@@ -211,8 +211,8 @@ func (p *person) inAmount(amount Amount) Reading {
 	return reading
 }
 
-// instants are those at which clocks in the zone show a wall-clock time: one, two where a change repeats it. Where a change skips it, it
-// is the first instant after the change. The wall-clock time is given as if in UTC.
+// instants lists the instants at which clocks in the zone show a wall-clock time: one, two where a change repeats it. Where a change skips
+// it, it is the first instant after the change. The wall-clock time is given as if in UTC.
 func instants(wall time.Time, zone *time.Location) (found []time.Time, skipped bool) {
 	var after time.Time
 	for _, near := range []time.Duration{-26 * time.Hour, 26 * time.Hour} {

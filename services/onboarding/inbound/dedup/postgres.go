@@ -49,7 +49,7 @@ select from completed`
 
 const sqlRelease = `delete from delivery_reservations where key = @key and owner = @owner and state = 'in_flight' and expires_at > @now`
 
-// Finish turns the owner's lease into done, and deletes some rows that have long expired, or makes it absent; reservation.ErrLost.
+// Finish turns the owner's lease into done, and deletes some rows that have long expired, or makes it absent; ErrLost.
 func (s *Postgres) Finish(ctx context.Context, c Claim, done bool) error {
 	sql := map[bool]string{false: sqlRelease, true: sqlComplete}[done]
 	tag, err := s.Pool.Exec(ctx, sql, postgres.Args{

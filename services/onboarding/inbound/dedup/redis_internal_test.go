@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a store of reservations has to do is tested in package  These are about Redis.
+// What every store of reservations has to do is tested in package dedup_test. These tests are about Redis.
 
 func openRedis(t *testing.T, url string) *Redis {
 	t.Helper()
