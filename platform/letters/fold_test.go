@@ -23,6 +23,9 @@ func TestWords(t *testing.T) {
 		{name: "AccentsApart", text: "na\u0303o", want: []string{"nao"}},
 		{name: "FullWidth", text: "ＳＴＯＰ！１", want: []string{"stop", "1"}},
 		{name: "Unseen", text: "s\u200bt\u00ado\u2060p\ufe0f", want: []string{"stop"}},
+		{name: "VowelsThatAreMarks", text: "मैसेज, भेजो หยุดส่ง! পাঠাবেন", want: []string{"मैसेज", "भेजो", "หยุดส่ง", "পাঠাবেন"}},
+		{name: "MarksApart", text: "\u095c \u0921\u093c か\u3099", want: []string{"\u0921\u093c", "\u0921\u093c", "が"}},
+		{name: "PointsThatAreLeftOut", text: "أَوْقِفُوا إلغاء שָׁלוֹם", want: []string{"اوقفوا", "الغاء", "שלום"}},
 		{name: "OtherScripts", text: "Ёлка Ὀδός 한국 が", want: []string{"елка", "οδος", "한국", "が"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

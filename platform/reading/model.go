@@ -104,15 +104,17 @@ func wordsOf(normal string) (words []string) {
 			if len(words) == 0 || letter || words[len(words)-1] != "0" {
 				words = append(words, "0")
 			}
-		case unicode.IsLetter(r) && letter:
+		case inWord(r) && letter:
 			words[len(words)-1] += string(r)
-		case unicode.IsLetter(r):
+		case inWord(r):
 			words = append(words, string(r))
 		}
-		letter = unicode.IsLetter(r)
+		letter = inWord(r)
 	}
 	return words
 }
+
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) }
 
 // signs say something without a word; other emoji decorate.
 const signs = "?🛑🚫⛔🔕📵🙅👎🖕✋❌😡🤬"

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"paceline.internal/platform/letters"
 )
 
 const (
@@ -62,7 +64,7 @@ func placed(text string) (words []place) {
 		begin = -1
 	}
 	for at, r := range text {
-		switch inWord := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.M, unicode.Cf) || strings.ContainsRune("'’", r); {
+		switch inWord := letters.InWord(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune("'’", r); {
 		case !inWord:
 			end(at)
 		case begin < 0:

@@ -178,7 +178,7 @@ func wordsOf(message string) (words []string, ends []int) {
 		begin = -1
 	}
 	for at, r := range message {
-		switch part := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Cf); {
+		switch part := letters.InWord(r) || unicode.Is(unicode.Cf, r); {
 		case !part:
 			end(at)
 		case begin < 0:
