@@ -34,6 +34,9 @@ var Together = sync.OnceValue(func() Language { return All().Together() })
 // Of returns the language of a locale, and the first one for a locale that there is none of.
 func Of(locale string) Language { return All().Of(locale) }
 
+// Others returns what is known of languages without a file, as part of the first one, in which they are answered.
+var Others = sync.OnceValue(func() Language { return Language{Locale: All()[0].Locale, lines: parsed(files, "others.tsv")} })
+
 // Written returns the locales in which we write to people: a person can have the languages that have a name.
 func Written() (locales []string) {
 	for _, l := range All() {

@@ -74,6 +74,17 @@ func (r rules) notThey(body string) bool {
 	return name != nil && !notName.MatchString(name[1])
 }
 
+// onlyNotThem finds a text that says nothing but that the person is somebody else. The model knows few names, and takes the others for
+// anything.
+var onlyNotThem = together.Regexp(`^[^\pL\pN]*(?:(?i:{greeting}|{courtesy})[^\pL\pN]+)?(?i:{not-them}) (\p{Lu}\p{Ll}+)` +
+	`(?:[^\pL\pN]+(?i:{greeting}|{courtesy}))?[^\pL\pN]*$`)
+
+// saysOnlyNotThem reports whether a text is "I'm not Ana" and no more than courtesies.
+func saysOnlyNotThem(body string) bool {
+	name := onlyNotThem.FindStringSubmatch(body)
+	return name != nil && !notName.MatchString(name[1])
+}
+
 // spelled finds a stop word with spaces between its letters, and two words without one: "S T O P", "parepare".
 func spelled(text string) (Locale, bool) {
 	said := strings.Fields(strings.ReplaceAll(text, ",", " "))

@@ -68,7 +68,7 @@ func wishOf(body, own string) (Wish, Locale) {
 	if locale, found := spelled(text); found {
 		return Unclear, locale
 	}
-	if locale, caught := doubtful(body, text); caught && score > surelyOrdinary {
+	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || saysOnlyNotThem(body)) {
 		return Unclear, locale
 	}
 	asks := human.Asked(own, nil) // who asks for a person and says nothing about texts gets one, who reads what was meant
@@ -94,7 +94,7 @@ type rules struct {
 }
 
 var allRules = func() (all []rules) {
-	for _, l := range languages.All() {
+	for _, l := range append(slices.Clone(languages.All()), languages.Others()) {
 		all = append(all, rules{
 			locale: Locale(l.Locale), joints: l.Lines("joint"),
 			clear:    l.Regexp(`^{polite}(?:{clear}{thanks}|{clear-no}{again})$`),
