@@ -1,6 +1,10 @@
 package backup
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +48,7 @@ func TestSettings(t *testing.T) {
 		"AnInstantBeforeTheBackup": {restore: Restore{WAL: wal, At: ended.Add(-time.Second)}, wantErr: "earlier backup"},
 		"AnInstant":                {restore: Restore{WAL: wal, At: ended.Add(time.Second)}, want: "recovery_target_time = '2026-11-29 12:00:01+00'"},
 		"APathThatAShellWouldRead": {restore: Restore{WAL: "/tmp/a'b"}, wantErr: "plain path"},
-		"TheEndOfTheWAL":           {restore: Restore{WAL: wal}, want: `restore_command = 'cp "` + wal + `/%f" "%p" 2>/dev/null || cp "` + wal + `/%f.partial" "%p" 2>/dev/null'`},
+		"TheEndOfTheWAL":           {restore: Restore{WAL: wal}, want: restoreCommand(wal)},
 		"AFolderThatIsNotThere":    {restore: Restore{WAL: "/nowhere/at/all"}, wantErr: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +61,79 @@ func TestSettings(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.want, lines[len(lines)-1], "the last line of a name counts")
 			require.Contains(t, lines, "recovery_target_time = ''")
+		})
+	}
+}
+
+// TestRestoreCommand runs the command: only a file that is not there ends the WAL; for what cannot be read the server stops.
+func TestRestoreCommand(t *testing.T) {
+	t.Parallel()
+	wal := t.TempDir()
+	for name, content := range map[string]string{"1": "whole", "2.partial": "part"} {
+		require.NoError(t, os.WriteFile(filepath.Join(wal, name), []byte(content), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(wal, "3"), 0o700)) // even root cannot copy it
+	for name, tt := range map[string]struct {
+		wal, file, want string
+		code            int
+	}{
+		"AFile":         {wal: wal, file: "1", want: "whole"},
+		"APart":         {wal: wal, file: "2", want: "part"},
+		"NoFile":        {wal: wal, file: "4", code: 1},
+		"AnUnreadable":  {wal: wal, file: "3", code: 126},
+		"NoFolder":      {wal: filepath.Join(wal, "away"), file: "1", code: 126},
+		"NoPlaceToCopy": {wal: wal, file: "1", want: "none", code: 126},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := filepath.Join(t.TempDir(), tt.want, "to")
+			if tt.want != "none" {
+				require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
+			}
+			line := strings.TrimSuffix(strings.TrimPrefix(restoreCommand(tt.wal), "restore_command = '"), "'")
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.NewReplacer("%f", tt.file, "%p", to).Replace(line))
+			_ = cmd.Run() // the code says it
+			require.Equal(t, tt.code, cmd.ProcessState.ExitCode())
+			if tt.code == 0 {
+				content, err := os.ReadFile(to)
+				require.NoError(t, err)
+				require.Equal(t, tt.want, string(content))
+			}
+		})
+	}
+}
+
+// TestReadable refuses WAL that the server's user cannot read, or that does not begin where the backup ended.
+func TestReadable(t *testing.T) {
+	t.Parallel()
+	const ended = "000000020000000A000000FF"
+	for name, tt := range map[string]struct {
+		file string
+		mode os.FileMode
+		want string
+	}{
+		"TheFile":         {file: ended, mode: 0o644},
+		"APart":           {file: ended + ".partial", mode: 0o644},
+		"OnlyALaterFile":  {file: "000000020000000B00000000", mode: 0o644, want: "lacks the WAL file of A/FF000138"},
+		"CompressedFiles": {file: ended + ".gz", mode: 0o644, want: "unpacked"},
+		"AnotherOwner":    {file: ended, mode: 0, want: ended + ": chown -R "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wal := t.TempDir()
+			for up := wal; up != filepath.Clean(os.TempDir()); up = filepath.Dir(up) {
+				require.NoError(t, os.Chmod(up, 0o755))
+			}
+			file := filepath.Join(wal, tt.file)
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
+			require.NoError(t, os.Truncate(file, 16<<20))
+			require.NoError(t, os.Chmod(file, tt.mode))
+			err := Restore{WAL: wal, To: filepath.Join(wal, "none")}.readable(t.Context(), Server{Timeline: 2, EndLSN: "A/FF000138"})
+			if tt.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tt.want)
+			}
 		})
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"paceline.internal/platform/postgres/embeddedpg"
@@ -45,6 +47,11 @@ func (r Restore) Run(ctx context.Context) error {
 		return err
 	case sum != server.ManifestSHA256:
 		return fmt.Errorf("%s is not the one that %s names: the backup was changed", filepath.Join(folder, "backup_manifest"), manifestFile)
+	}
+	if r.WAL != "" {
+		if err := r.readable(ctx, server); err != nil {
+			return err
+		}
 	}
 	if err := emptyFolder(r.To); err != nil {
 		return err
@@ -110,12 +117,64 @@ func (r Restore) settings(server Server) ([]string, error) {
 	if _, err := os.ReadDir(wal); err != nil {
 		return nil, err
 	}
-	lines = append(lines, // pg_receivewal has written a part of the last file
-		`restore_command = 'cp "`+wal+`/%f" "%p" 2>/dev/null || cp "`+wal+`/%f.partial" "%p" 2>/dev/null'`)
+	lines = append(lines, restoreCommand(wal))
 	if !r.At.IsZero() {
 		lines = append(lines, "recovery_target_time = '"+r.At.UTC().Format("2006-01-02 15:04:05.999999+00")+"'")
 	}
 	return lines, nil
+}
+
+// restoreCommand returns the setting by which the server fetches WAL; the last file is a part where pg_receivewal wrote it. Only a file
+// that is not there ends the WAL: at the exit code 126 the server stops.
+func restoreCommand(wal string) string {
+	return `restore_command = 'test -x "` + wal + `" || exit 126; for f in "` + wal + `/%f" "` + wal + `/%f.partial"; ` +
+		`do test -e "$f" || continue; cp "$f" "%p" || exit 126; exit 0; done; exit 1'`
+}
+
+// sh prints the first file of a folder that it cannot read.
+const sh = `cd "$1" || exit; for f in *; do test -r "$f" || { echo "$1/$f"; exit 1; }; done`
+
+// readable returns an error where the server would find no WAL after the backup, or could not read it: it would come up without it.
+func (r Restore) readable(ctx context.Context, server Server) error {
+	name, as, err := embeddedpg.Account(r.To)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", sh, "sh", r.WAL) //nolint:gosec // the path is an argument, which no shell reads
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: as}
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("the server's user %s cannot read %s: chown -R %[1]s %[3]s, and let %[1]s into the folders above it (chmod o+x)",
+			cmp.Or(name, "(you)"), strings.TrimSpace(string(said)), r.WAL)
+	}
+	return r.follows(server)
+}
+
+// follows returns an error when the folder lacks the WAL file in which the backup ended. The size of its files is that of the server's.
+func (r Restore) follows(server Server) error {
+	var high, low uint64
+	if _, err := fmt.Sscanf(server.EndLSN, "%X/%X", &high, &low); err != nil {
+		return fmt.Errorf("the end of the backup, %q, is no position in the WAL: %w", server.EndLSN, err)
+	}
+	files, err := os.ReadDir(r.WAL)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			return err
+		}
+		size := uint64(max(info.Size(), 0))
+		if size < 1<<20 || size > 1<<30 {
+			continue
+		}
+		at, each := (high<<32|low-1)/size, 1<<32/size
+		if strings.TrimSuffix(file.Name(), ".partial") == fmt.Sprintf("%08X%08X%08X", server.Timeline, at/each, at%each) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s lacks the WAL file of %s, where the backup ended, so nothing later can be restored: "+
+		"give the folder that has the WAL from before the backup on, unpacked", r.WAL, server.EndLSN)
 }
 
 // copyFolder copies the folders and files of a base backup.

@@ -52,6 +52,12 @@ func Unprivileged() (*syscall.Credential, error) {
 	return o.credential, err
 }
 
+// Account returns the user that Give gives a data folder to, and the credential to run a program as that user: empty and nil for ourselves.
+func Account(data string) (name string, as *syscall.Credential, err error) {
+	o, err := serverOwner(data)
+	return o.name, o.credential, err
+}
+
 // own hands a folder that we made to the server's user.
 func (o owner) own(dir string) error {
 	if o.credential == nil {
