@@ -171,6 +171,9 @@ func (b Backup) take(ctx context.Context, f found) (s Server, err error) {
 	if err := verify(ctx, folder, b.Out); err != nil {
 		return s, err
 	}
+	if !hasSettings(folder) {
+		_, _ = fmt.Fprintf(b.Out, "%s: its settings lie outside its data folder: copy them, too, on Debian /etc/postgresql\n", s.Folder)
+	}
 	wal, err := readRange(folder)
 	if err != nil {
 		return s, err

@@ -138,6 +138,16 @@ func TestReadable(t *testing.T) {
 	}
 }
 
+func TestStarts(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	said := starts(data, "15.14 (Debian 15.14-0+deb12u1)")
+	require.Contains(t, said, "pg_conftool 15 main set data_directory "+data+" && pg_ctlcluster 15 main start", "Debian has no settings in the folder")
+	require.NotContains(t, said, "pg_ctl -D")
+	require.NoError(t, os.WriteFile(filepath.Join(data, "postgresql.conf"), nil, 0o600))
+	require.Contains(t, starts(data, "15.14"), "pg_ctl -D "+data)
+}
+
 // TestMatch pairs the steps of two people with what Twilio has: each message once, the nearest first, and none of another time or person.
 func TestMatch(t *testing.T) {
 	t.Parallel()

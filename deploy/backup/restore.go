@@ -77,12 +77,33 @@ func (r Restore) Run(ctx context.Context) error {
 	if r.WAL != "" {
 		until = cmp.Or(timeOf(r.At), "the end of the WAL in "+r.WAL)
 	}
-	_, err = fmt.Fprintf(r.Out, `Written: %[1]s, a server of PostgreSQL %[2]s that recovers to %[3]s. Keep the services stopped. Next:
-  start it, as by: pg_ctl -D %[1]s -w start
-  lead the *_DATABASE_URL to it, and run the migrations of your release
+	_, err = fmt.Fprintf(r.Out, `Written: %s, a server of PostgreSQL %s that recovers to %s. Keep the services stopped. Next:
+%s  lead *_DATABASE_URL, *_DATABASE_MIGRATE_URL and *_DATABASE_DIRECT_URL to it, and run the migrations of your release
   paceline settle
-`, r.To, server.PostgresVersion, until)
+`, r.To, server.PostgresVersion, until, starts(r.To, server.PostgresVersion))
 	return err
+}
+
+// starts prints how to start a server. Debian keeps its settings outside the data folder: then the backup has none.
+func starts(data, version string) string {
+	major, _, _ := strings.Cut(version, ".")
+	if hasSettings(data) {
+		program, err := embeddedpg.Program("pg_ctl")
+		if err != nil {
+			program = "pg_ctl"
+		}
+		return fmt.Sprintf("  start it, as the user of its files: %s -D %s -w start\n", program, data)
+	}
+	return fmt.Sprintf(`  bring its settings back, which lay outside the data folder: on Debian those in /etc/postgresql/%[1]s/main
+  start it with them, on Debian as root, once the server before it is stopped:
+    pg_conftool %[1]s main set data_directory %[2]s && pg_ctlcluster %[1]s main start
+`, major, data)
+}
+
+// hasSettings reports whether a data folder has its server's settings.
+func hasSettings(data string) bool {
+	_, err := os.Stat(filepath.Join(data, "postgresql.conf"))
+	return err == nil
 }
 
 // timeOf is an instant as people read it; empty for none.
