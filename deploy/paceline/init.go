@@ -77,6 +77,9 @@ func (c *initCommand) Run(_ context.Context, t terminal) error {
 	}
 	env, sql := filepath.Join(c.Folder, envFile), filepath.Join(c.Folder, databaseFile)
 	start := fmt.Sprintf("set -a; . %s; set +a\n  paceline serve --migrate\nand in another shell with the same environment:", env)
+	if c.Emulators {
+		start += "\n  paceline emulators --qstash off\nand in a third one with it:"
+	}
 	if c.Folder == packageFolder {
 		units := "paceline"
 		if c.Emulators {
