@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// soon is how far ahead a Timer takes an alarm: longer than the pause between the messages of a burst, and short, because the alarms of
-	// a process that dies ring late.
+	// soon limits how far ahead a Timer takes an alarm. It is longer than the pause between the messages of a burst, and short, because the
+	// alarms of a process that dies ring late.
 	soon = 10 * time.Second
 	// mostSet bounds the alarms that a Timer has.
 	mostSet = 10_000
