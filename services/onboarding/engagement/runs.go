@@ -66,6 +66,7 @@ type Run struct {
 // The statuses of runs.
 const (
 	RunRunning    = "running"
+	RunCompleted  = "completed"
 	RunSuperseded = "superseded"
 )
 
