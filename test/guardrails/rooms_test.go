@@ -36,8 +36,8 @@ var tablesOf = map[string]string{
 // othersTables has the tables of other rooms that a room's statements name, and why no function of the other room does.
 var othersTables = map[string]struct{ why, tables string }{
 	"conversation": {
-		"a move writes what it learnt, its ticket and its alarm's job, and a step reads the person and their hours, in one statement",
-		"alarm_jobs organisation_settings profile_fields profiles tickets",
+		"a move writes what it learnt and its ticket, and a step reads the person and their hours, in one statement",
+		"organisation_settings profile_fields profiles tickets",
 	},
 	"engagement": {
 		"a run reads a page of people with their sessions and tickets in one statement; its events are of its transaction",

@@ -44,13 +44,13 @@ var sanctioned = map[string]string{
 	"(*" + platform + "/postgres.Combiner).Do":  "opens a second lane when the first is slow: no text waits for it",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for notifications is lost",
 	"(*" + platform + "/queue.Notifier).Run":    "notifies at most so often",
-	"(*" + platform + "/queue.Runner).Do":       "records the end of a job again, some milliseconds later, when Postgres did not take it",
 	"(*" + platform + "/queue.Runner).Loop":     "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }
 
 // bounding are the functions of onboarding that may have a timer, and why none of them paces a conversation.
 var bounding = map[string]string{
 	"(*" + onboarding + "/goals.Service).awaitBegin": "looks again at a goal that another process is to begin, within the five seconds of its alarm",
+	"(*" + onboarding + "/alarmclock.Timer).Loop":    "rests until the next alarm that it has is due: it rings it then, and its row says when",
 	"(*" + onboarding + "/devices.Hub).serve":        "ends the stream of a device that is silent, or whose token expires",
 	"(*" + onboarding + "/runs.Service).open":        "begins people 20 ms apart while texts of others are due; who is still to be started is in the rows",
 	"(*" + onboarding + "/runs.Service).Work":        "waits for a turn at the sender's rate, at most three seconds; who is still to be started is in the rows",

@@ -71,7 +71,7 @@ func TestFields(t *testing.T) {
 		p := b.Person()
 		wrong := map[string]any{"amuont": "$20", "guests": "3", "member": "yes", "until": "tomorrow", "amount": "\x00", "secret": []any{}}
 		says := []string{
-			"fields: amount must be a text of at most 1600 characters", `"amuont" is declared by no current flow; there are: amount, guests, member, secret, until`,
+			"fields: amount must be a text, at most 60 characters long", `"amuont" is declared by no current flow; there are: amount, guests, member, secret, until`,
 			"guests must be a number", "member must be true or false", "until must be a date such as 2027-03-12", "secret must be a text",
 		}
 		_, patched := b.changes(p, &onboardingv1.UpdateProfileRequest{Fields: object(t, wrong)})
