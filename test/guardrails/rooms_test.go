@@ -56,7 +56,7 @@ var othersTables = map[string]struct{ why, tables string }{
 	},
 	"goals": {
 		"a goal is read with its person, and what a message has done with the organisation's texts; its events are of its transaction",
-		"event_outbox organisation_settings organisations profiles",
+		"event_outbox organisation_settings profiles",
 	},
 	"inbound": {"a job's keys are its person's", "profiles webhook_jobs"},
 	"overview": {
