@@ -305,6 +305,18 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, session.Closed, b.Newest(p).Status)
 	})
 
+	onboardingtest.Subtest(t, "TakesNoReplyToAFirstTextThatIsDelayed", setup, func(t *testing.T, b *bundle) {
+		publish(b, "late", "  first: {send: NEWS, after: 1h, wait: reply, then: next}\n  next: {send: MORE, then: done}\n  done: {end: told}\n",
+			"  NEWS: Some news.\n  MORE: That is all.\n")
+		p := b.Person()
+		require.NoError(t, begin(b, p, "late"))
+		b.Reply(p, "hello?")
+		b.Pass(time.Hour + time.Minute)
+		require.Equal(t, []string{"Some news."}, said(b, p))
+		b.Reply(p, "ok")
+		require.Equal(t, []string{"Some news.", "That is all."}, said(b, p))
+	})
+
 	onboardingtest.Subtest(t, "TakesNoAnswerToAQuestionThatWasNotAsked", setup, func(t *testing.T, b *bundle) {
 		b.SleepsAtNight()
 		publish(b, "agree", "  first: {ask: AGREE, expect: yes_no, save: agreed, unclear: {send: AGREE, then: done}, then: done}\n  done: {end: asked}\n",

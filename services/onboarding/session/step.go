@@ -84,8 +84,10 @@ func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume b
 func Position(f *flow.Flow, r Record) (flow.State, error) {
 	if r.Flow != "" {
 		at := r.At
-		if s := f.Steps[at.Step]; r.Place() == 0 && at.Phase == flow.Due && s.Waits && s.Kind == flow.Send {
-			at.Phase = flow.Waiting // the opening waits for the morning, and a reply to it does not; a question is asked before it is answered
+		if s := f.Steps[at.Step]; r.Place() == 0 && at.Phase == flow.Due && s.Waits && s.Kind == flow.Send && !s.Scheduled {
+			// The opening waits for the morning, and a reply to it does not. A question is asked before it is answered, and a text with after is
+			// sent when it is due.
+			at.Phase = flow.Waiting
 		}
 		return at, nil
 	}
