@@ -52,7 +52,7 @@ type TrialReport struct {
 	Report     Report
 }
 
-// FailoverKnobs returns the knobs of processes that are killed, and have texts that nobody answered looked for sooner.
+// FailoverKnobs returns Knobs with a short interval of the search for missed texts.
 func FailoverKnobs() map[string]string {
 	return merged(Knobs(), map[string]string{"INBOUND_SWEEP_INTERVAL": "5s"})
 }

@@ -74,8 +74,7 @@ func (r rules) notThey(body string) bool {
 	return name != nil && !notName.MatchString(name[1])
 }
 
-// onlyNotThem finds a text that says nothing but that the person is somebody else. The model knows few names, and takes the others for
-// anything.
+// onlyNotThem finds a text like "I'm not Ana", without more. The model knows few names, and misreads such a text with another one.
 var onlyNotThem = together.Regexp(`^[^\pL\pN]*(?:(?i:{greeting}|{courtesy})[^\pL\pN]+)?(?i:{not-them}) (\p{Lu}\p{Ll}+)` +
 	`(?:[^\pL\pN]+(?i:{greeting}|{courtesy}))?[^\pL\pN]*$`)
 

@@ -103,7 +103,7 @@ func TestTimer(t *testing.T) {
 		b.Quiet()
 		require.Equal(t, 1, b.Count(`select count(*) from dead_letters where session_id = $1 and step_id = 'onboarding_message_1'`, r.ID))
 		require.Zero(t, b.Count(sqlOpenAlarms))
-		require.Equal(t, "undeliverable", b.Shown(r.ID).Status)
+		require.Equal(t, "undeliverable", b.Shown(r.ID).GetStatus())
 	})
 
 	onboardingtest.Subtest(t, "OfAStepThatWasDoneEarlier", setup, func(t *testing.T, b *bundle) {

@@ -84,7 +84,7 @@ func Preview(text string) string {
 	return string(line)
 }
 
-// sqlUnclaimed closes the ticket that nobody attends to: a conversation begins.
+// sqlUnclaimed closes an unattended ticket: a conversation begins.
 const sqlUnclaimed = `
 update tickets i set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'entered', waits_since = null
 where i.profile_id = @profile and ` + people.SQLUnattended

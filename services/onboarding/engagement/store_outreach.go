@@ -77,7 +77,7 @@ func (s *Store) Outreach(ctx context.Context, j queue.Job, now time.Time) (Due, 
 
 // sqlClaimForSending claims a row for sending. A message of the person that is stored when this runs forbids a goodbye and a reminder: it
 // will make them active. One that is stored after it comes after the goodbye. Nothing is sent to a person
-// with a ticket, unless nobody attends to it.
+// with a ticket, unless that is unattended.
 const sqlClaimForSending = `
 update engagement_outreach o
 set recipient = coalesce(o.recipient, @phone), locale = coalesce(o.locale, @locale), body = coalesce(o.body, @body),

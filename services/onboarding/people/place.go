@@ -18,8 +18,8 @@ const SQLPaused = `exists (select from paused_organisations z where z.org_id = `
 // SQLEnded begins the question whether an organisation has ended, and its id ends it. Nothing of one that has ended leaves the deployment.
 const SQLEnded = `exists (select from organisations e where e.wanted = 'ended' and e.org_id = `
 
-// SQLUnattended holds for a ticket, i, that was opened because nothing answered its person, and that nobody attends to: it keeps nothing
-// back from them. Who has written a note has read it, and means to answer.
+// SQLUnattended is true for a ticket i that opened because nothing answered its person, as long as it has no answer and no note. It keeps
+// no texts back. Who writes a note has read it, and means to answer.
 const SQLUnattended = `(i.status = 'open' and i.reason = '` + string(session.Unclaimed) + `' and i.answers = 0 and i.notes = 0)`
 
 // Zones returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of the
