@@ -25,15 +25,11 @@ const (
 )
 
 const (
-	// alarmWorkers limits how many alarms are at work at a time: each spends most of its time waiting for messaging and Twilio.
-	alarmWorkers = 256
 	// alarmLease is the time after which the alarms of a process that died ring elsewhere.
 	alarmLease = 16 * time.Second
 	// alarmMaxLost is after how many leases that ran out an alarm is given up: more than four minutes, which a database that stands still may
 	// take.
 	alarmMaxLost = 16
-	// alarmTimeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
-	alarmTimeout = 25 * time.Second
 	// alarmsKept is the time for which an alarm is kept that failed or was withdrawn; one that has rung is gone.
 	alarmsKept = 24 * time.Hour
 )
@@ -122,7 +118,7 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	}
 	w.ringing = queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
-		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
+		Wake: w.alarms.wake, Workers: alarmclock.Workers, Timeout: alarmclock.Timeout, Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
 		Metrics: counted, MaxLost: alarmMaxLost, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}

@@ -20,6 +20,13 @@ import (
 	"paceline.internal/services/onboarding/goals"
 )
 
+const (
+	// Workers limits how many alarms are at work at a time: each spends most of its time waiting for messaging and Twilio.
+	Workers = 256
+	// Timeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
+	Timeout = 25 * time.Second
+)
+
 // Clock does with the alarms of our database what the gateway does with QStash's callbacks.
 type Clock struct {
 	Conversations *conversation.Service

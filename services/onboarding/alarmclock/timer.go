@@ -35,8 +35,6 @@ type Timer struct {
 	Rows      rows
 	Clock     *Clock
 	Transient func(error) bool // an error that says nothing about the alarm, such as of a database that is failing over
-	Workers   int              // rings at a time
-	Timeout   time.Duration    // of a ring
 	Log       *slog.Logger
 	Now       func() time.Time
 
@@ -59,10 +57,7 @@ type rows interface {
 
 // NewTimer returns a Timer. Its Clock is still to be set.
 func NewTimer(rows rows, log *slog.Logger, now func() time.Time) *Timer {
-	return &Timer{
-		Rows: rows, Transient: func(error) bool { return false }, Workers: 256, Timeout: 25 * time.Second, Log: log, Now: now,
-		wake: make(chan struct{}, 1),
-	}
+	return &Timer{Rows: rows, Transient: func(error) bool { return false }, Log: log, Now: now, wake: make(chan struct{}, 1)}
 }
 
 // Lease returns until when an alarm that is due then is leased to this process; zero for one that the timer does not take.
@@ -143,7 +138,7 @@ func (t *Timer) begin(ctx context.Context) {
 		a, _ := heap.Pop(&t.set).(session.Alarm)
 		t.due.add(a)
 	}
-	for t.workers < t.Workers {
+	for t.workers < Workers {
 		a, found := t.due.take()
 		if !found {
 			return
@@ -182,7 +177,7 @@ func (t *Timer) ring(ctx context.Context, a session.Alarm) {
 }
 
 func (t *Timer) execute(ctx context.Context, a session.Alarm) (moved bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil { // one alarm must not take the process down for ever
