@@ -28,6 +28,8 @@ func TestCaps(t *testing.T) {
 		b.Messaging.SetFull(true)
 		b.lasts(90 * time.Minute)
 		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		require.Zero(t, b.Count(`select count(*) from dead_letters`), "it has not failed")
+		require.Equal(t, 1, b.Count(`select count(*) from session_transitions where session_id = $1 and kind = 'waiting' and detail like '%cap'`, r.ID))
 		b.Messaging.SetFull(false)
 		b.Until(func() bool { return b.Session(r.ID).Token == session.AwaitingInterviewStart })
 		require.Equal(t, onboardingtest.Whole, b.Sequence(p))
@@ -45,6 +47,63 @@ func TestCaps(t *testing.T) {
 		b.Messaging.SetFull(false)
 		b.Pass(time.Minute)
 		require.Empty(t, b.Messaging.Taken(p.Phone))
+	})
+
+	// full returns a person who answered the opening while there was no room.
+	full := func(b *bundle) (people.Profile, session.Record) {
+		p, r := b.Activated()
+		b.Messaging.SetFull(true)
+		b.Reply(p, "sure")
+		return p, r
+	}
+
+	onboardingtest.Subtest(t, "AnswerIsSentOnceWhenThereIsRoom", setup, func(t *testing.T, b *bundle) {
+		p, r := full(b)
+		b.Reply(p, "yes")
+		b.lasts(2 * time.Hour)
+		require.Equal(t, "capped", b.Entry(r.ID, session.KindHeld).Detail)
+		require.Equal(t, 2, b.Count(`select count(*) from session_transitions where session_id = $1 and kind = 'held'`, r.ID))
+		b.Messaging.SetFull(false)
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
+		require.Equal(t, "overtaken", b.Entry(r.ID, session.KindReplied).Detail, "the second one")
+	})
+
+	onboardingtest.Subtest(t, "ReplyThatIsAnsweredFirstOvertakesIt", setup, func(t *testing.T, b *bundle) {
+		p, r := full(b)
+		b.Messaging.SetFull(false)
+		b.Reply(p, "not now")
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Later}, b.Sequence(p))
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
+	})
+
+	onboardingtest.Subtest(t, "StopIsReadBehindAnAnswer", setup, func(t *testing.T, b *bundle) {
+		p, r := full(b)
+		b.Reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		b.Messaging.SetFull(false)
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p))
+	})
+
+	onboardingtest.Subtest(t, "DistressIsReadBehindAnAnswer", setup, func(t *testing.T, b *bundle) {
+		p, _ := full(b)
+		b.Reply(p, "I want to die")
+		require.Equal(t, 1, b.Count(`select count(*) from profiles where id = $1 and hold`, p.ID))
+		require.Equal(t, 1, b.Count(`select count(*) from tickets`))
+		b.Messaging.SetFull(false)
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p), "a person of the organisation has the conversation")
+	})
+
+	onboardingtest.Subtest(t, "CancelledReplyParksItsSession", setup, func(t *testing.T, b *bundle) {
+		_, r := full(b)
+		var job string
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select id from webhook_jobs where subject like 'reply:%'`).Scan(&job))
+		require.NoError(t, b.Cancels(job))
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
 	})
 
 	onboardingtest.Subtest(t, "OpeningIsSentWhenThereIsRoom", setup, func(t *testing.T, b *bundle) {

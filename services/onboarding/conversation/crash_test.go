@@ -84,6 +84,29 @@ func doubted(b *bundle) people.Profile {
 	return p
 }
 
+// capped returns a person with an answer that waits for room beneath a cap, which there is now.
+func capped(b *bundle) people.Profile {
+	p := activated(b)
+	b.Messaging.SetFull(true)
+	b.Reply(p, onboardingtest.SecretWords)
+	b.Messaging.SetFull(false)
+	return p
+}
+
+// meetsACap has a person write a text while there is no room; there is some once it is stored.
+func meetsACap(b *bundle, p people.Profile) func() error {
+	b.Messaging.SetFull(true)
+	post := b.Posts(p, onboardingtest.SecretWords)
+	return func() error {
+		err := post()
+		if err == nil {
+			b.Work()
+			b.Messaging.SetFull(false)
+		}
+		return err
+	}
+}
+
 func informed(b *bundle) people.Profile {
 	p, _ := b.Explained()
 	return p
@@ -213,6 +236,8 @@ func TestCrash(t *testing.T) {
 	for _, ph := range []phase{
 		{name: "S0_65_Opening", begin: enrolled, cause: activates, want: all[:1], token: session.AwaitingOpeningResponse},
 		{name: "S0_65_Explanation", begin: activated, cause: writes(onboardingtest.SecretWords), want: all[:2], token: session.AwaitingExplanationResponse},
+		{name: "AnswerMeetsACap", begin: activated, cause: meetsACap, want: all[:2], token: session.AwaitingExplanationResponse},
+		{name: "AnswerThatMetACap", begin: capped, cause: nothing, want: all[:2], token: session.AwaitingExplanationResponse},
 		{name: "S0_65_Later", begin: informed, cause: writes("not now"), want: []string{onboardingtest.Opening, onboardingtest.Explanation, onboardingtest.Later}, token: session.AwaitingOpeningResponse},
 		{name: "S0_63_S0_65_S1_29_S1_36_Burst", begin: informed, cause: writes(onboardingtest.SecretWords), want: all, token: session.AwaitingInterviewStart},
 		{name: "S0_65_S0_67_HeldReply", begin: lastAnswerLost, cause: writes(onboardingtest.SecretWords), want: all, token: session.InterviewActivity01},

@@ -28,7 +28,8 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	j := cause.Job
 	var view View
 	opened, followed := openedBy(j), followedBy(j)
-	if id := cmp.Or(opened, followed.SessionID); id != "" { // an opening is its session's, and waits under a subject that is no phone
+	waited, place := WaitingReply(j)
+	if id := cmp.Or(opened, followed.SessionID, waited); id != "" { // it is its session's, and waits under a subject that is no phone
 		view, err = c.Store.LoadSession(ctx, id)
 	} else {
 		view, err = c.Store.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
@@ -41,7 +42,7 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	}
 	s, now := view.Session, c.Now()
 	switch {
-	case opened != "" && s.Place() > 0, followed.SessionID != "" && s.Place() != followed.Place:
+	case opened != "" && s.Place() > 0, followed.SessionID != "" && s.Place() != followed.Place, waited != "" && s.Place() != place:
 		// It was sent, or the conversation has gone on without it.
 		return false, nil
 	case s.Status.Parked() && s.Mode == session.Onboarding && IsReply(j) && !cause.Cancelled: // considered when the session is resumed

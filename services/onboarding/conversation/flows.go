@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,7 +148,11 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 		return c.moveBy(ctx, view, j, f, f.Next(s.At, view.person(f), flow.Closed{How: flow.Resume}), session.TriggerOperator)
 	case quiet:
 		return c.apart(ctx, view, j, until.Sub(c.Now()), ErrQuietHours)
-	case j.Subject != view.Phone: // in its turn behind what the person wrote last
+	}
+	if waits, err := c.Store.ReplyWaits(ctx, s, view.Phone); waits || err != nil { // they have answered, and it is no silence
+		return c.apart(ctx, view, j, holdPause, cmp.Or(err, errReplyWaits))
+	}
+	if j.Subject != view.Phone { // in its turn behind what the person wrote last
 		return c.continued(ctx, j, "turn:", view.Phone, c.Now())
 	}
 	return c.silent(ctx, view, j)
@@ -163,6 +168,9 @@ func (c *Service) apart(ctx context.Context, view View, j queue.Job, after time.
 
 // errPaused is a flow that waits for the end of the pause of its organisation.
 var errPaused = errors.New("scheduling of the organisation is paused")
+
+// errReplyWaits is a silence at a place where a reply waits to be answered.
+var errReplyWaits = errors.New("a reply waits to be answered")
 
 // silent does what the flow asks for where no answer came: it sends a text at once, or goes on.
 func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
@@ -192,8 +200,8 @@ func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
 	if err == nil {
 		c.publish(ctx, view, move)
 	}
-	if wait := capped(err); wait != nil {
-		return c.apart(ctx, view, j, max(wait.RetryAfter, holdPause), err)
+	if after, waits := waitsLong(err); waits {
+		return c.apart(ctx, view, j, after, err)
 	}
 	return Ended(err, c.Now().Sub(j.CreatedAt))
 }

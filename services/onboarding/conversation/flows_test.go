@@ -347,6 +347,22 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, 1, b.Count(`select count(*) from webhook_jobs where idempotency_key = 'waits:' || $1 and subject like 'flow:%' and status = 'pending'`, its.ID))
 	})
 
+	onboardingtest.Subtest(t, "AReplyThatWaitsForACapIsNoSilence", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Clock.Advance(24 * time.Hour)
+		b.Pass(time.Minute)
+		b.Clock.Advance(24*time.Hour - 90*time.Second)
+		b.Messaging.SetFull(true)
+		b.Reply(p, "what?")
+		require.Equal(t, "capped", b.Entry(r.ID, session.KindHeld).Detail)
+		b.Pass(3 * time.Minute)
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		b.Messaging.SetFull(false)
+		b.Pass(2 * time.Minute)
+		require.Equal(t, []string{hello, ask, nudge, choose}, said(b, p))
+	})
+
 	onboardingtest.Subtest(t, "BeginsForAPersonWhoIsInterviewed", setup, func(t *testing.T, b *bundle) {
 		_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, visit, b.Clock.Now())
 		require.NoError(t, err)

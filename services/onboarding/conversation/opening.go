@@ -33,7 +33,7 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	}
 	s := view.Session
 	if s.Status.Parked() && s.Place() == 0 {
-		return c.awaitResume(ctx, s, j)
+		return c.openLater(ctx, s, j, holdPause, errParked)
 	}
 	if s.Status != session.Active || s.Place() > 0 {
 		return nil
@@ -41,11 +41,11 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	if until, quiet := s.QuietUntil(c.Now()); quiet {
 		return c.awaitHours(ctx, view, j, until)
 	}
+	if view.Hold {
+		return c.openLater(ctx, s, j, holdPause, people.ErrOnHold)
+	}
 	if j.Subject == waitingSubject(s.ID) {
 		return c.bringBack(ctx, view, j)
-	}
-	if view.Hold {
-		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
 	}
 	var consent people.ConsentRecord
 	if p.Consent != nil {
@@ -70,11 +70,8 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	if err == nil {
 		c.publish(ctx, view, move)
 	}
-	if errors.Is(err, ErrHeld) {
-		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
-	}
-	if wait := capped(err); wait != nil { // as in quiet hours: what the person writes does not wait behind it
-		return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(max(wait.RetryAfter, holdPause)))
+	if after, waits := waitsLong(err); waits {
+		return c.openLater(ctx, s, j, after, err)
 	}
 	if errors.Is(err, people.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the message single
 		return nil
@@ -88,7 +85,16 @@ var ErrQuietHours = errors.New("the organisation's quiet hours have not ended")
 // errParked is an opening that waits for its session to be resumed.
 var errParked = errors.New("the session is parked")
 
-// An opening that waits for the end of quiet hours waits under its own subject, because jobs of one subject are done in
+// waitsLong reports whether a message waits for the end of a hold or of a cap, and returns when to try it again. Nothing that the person
+// writes meanwhile may wait behind it: it may be a STOP or words of distress, or the words that hold them.
+func waitsLong(err error) (after time.Duration, waits bool) {
+	if wait := capped(err); wait != nil {
+		return max(wait.RetryAfter, holdPause), true
+	}
+	return holdPause, errors.Is(err, ErrHeld)
+}
+
+// An opening that waits for long, such as for the end of quiet hours, waits under its own subject, because jobs of one subject are done in
 // their order: a person who writes meanwhile is answered, and one who sends STOP has opted out, at once and not in the morning. When
 // the hours have ended it comes back as a job of the person, in its turn behind what they wrote last.
 func waitingSubject(sessionID string) string { return OpeningJob(sessionID) }
@@ -106,16 +112,16 @@ func (c *Service) awaitHours(ctx context.Context, view View, j queue.Job, until 
 	return Ended(c.Store.Note(ctx, s, []session.Entry{entry}, &Cause{Job: j}, now), now.Sub(j.CreatedAt))
 }
 
-// awaitResume has the opening of a session wait that was parked for another reason, such as words that may be an opt-out. It is sent once
-// an operator has resumed the session, and waits as it does in quiet hours, so that what the person writes meanwhile does not.
-func (c *Service) awaitResume(ctx context.Context, s session.Record, j queue.Job) error {
+// openLater has an opening wait as it does in quiet hours: for the end of a hold or a cap, or for an operator who resumes a session that
+// was parked for another reason, such as words that may be an opt-out.
+func (c *Service) openLater(ctx context.Context, s session.Record, j queue.Job, after time.Duration, cause error) error {
 	if j.Subject == waitingSubject(s.ID) {
-		return &queue.Snooze{After: holdPause, Cause: errParked}
+		return &queue.Snooze{After: after, Cause: cause}
 	}
-	return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(holdPause))
+	return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(after))
 }
 
-// bringBack makes an opening that has waited a job of the person again. It uses up no attempts: no call would report that they
+// bringBack makes what has waited a job of the person again. It uses up no attempts: no call would report that they
 // were used up.
 func (c *Service) bringBack(ctx context.Context, view View, j queue.Job) error {
 	if err := c.continued(ctx, j, "waited:", view.Phone, c.Now()); err != nil {

@@ -55,6 +55,8 @@ type store interface {
 	Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error
 	// DeferReply keeps a reply that may not be answered now, and ends its job; people.ErrConflict, queue.ErrFenced.
 	DeferReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
+	// PutOff has a job go on with a reply later, and ends that of the reply; people.ErrConflict, queue.ErrFenced.
+	PutOff(ctx context.Context, at session.Record, later queue.New, entries []session.Entry, cause Cause) error
 	// Generation returns that of the newest alarm of a step; 0 without one.
 	Generation(ctx context.Context, sessionID string, step session.StepID) (int, error)
 	// Wait sets the alarm of a due step again; nil when there is nothing to publish. people.ErrConflict.
@@ -86,6 +88,8 @@ type store interface {
 	// Jobs.
 
 	Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error)
+	// ReplyWaits reports whether a reply waits to be answered in the place where a session stands, or has its turn next.
+	ReplyWaits(ctx context.Context, s session.Record, phone string) (bool, error)
 	// AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
 	AwaitsOperator(ctx context.Context, orgID, phone string) (bool, error)
 	// JudgeJobs cancels the failed jobs of a phone from before an instant that ask whether words are an opt-out.

@@ -83,6 +83,19 @@ func TestQuietHours(t *testing.T) {
 		})
 	}
 
+	onboardingtest.Subtest(t, "NoTextWaitsBehindTheOpeningOfAPersonWhoIsHeld", setup, func(t *testing.T, b *bundle) {
+		b.SleepsAtNight()
+		b.Turns(23, 0)
+		p, r := b.Activated()
+		b.Hold(p)
+		b.Clock.Advance(onboardingtest.Morning.Sub(b.Clock.Now()))
+		b.Pass(2 * time.Minute)
+		b.Reply(p, "I want to die")
+		require.Equal(t, 1, b.Count(`select count(*) from tickets`))
+		b.Reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+	})
+
 	onboardingtest.Subtest(t, "DefaultHoldsUntilTheOrganisationHasDecided", setup, func(t *testing.T, b *bundle) {
 		b.Store.QuietByDefault = hours.DefaultWindow()
 		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: onboardingtest.OrgID})

@@ -2,12 +2,16 @@ package conversation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -236,7 +240,74 @@ func (c *Service) sendAnswer(
 	if err == nil {
 		c.publish(ctx, view, move)
 	}
+	if wait := capped(err); wait != nil {
+		return c.answerLater(ctx, view, m, max(wait.RetryAfter, holdPause), replied, string(session.SkipCapped))
+	}
+	if errors.Is(err, ErrHeld) {
+		// By words that may come behind this reply; or by a safety hold, which the next read sees.
+		if _, asked := c.Carrier.CheckSender(ctx, s.OrgID, view.Phone); errors.Is(asked, people.ErrAwaitsOperator) {
+			return c.answerLater(ctx, view, m, holdPause, replied, AmbiguousReason)
+		}
+	}
 	return err
+}
+
+// replySubject is the subject of replies that wait for long at a place of a session: what the person writes meanwhile does not wait
+// behind them. In the end each becomes a job of the person again, so that no two are answered at the same moment.
+func replySubject(sessionID string, place int) string {
+	return fmt.Sprintf("reply:%s:%d", sessionID, place)
+}
+
+// WaitingReply returns the session and the place at which a reply waits for long; an empty session for every other job.
+func WaitingReply(j queue.Job) (sessionID string, place int) {
+	of, waits := strings.CutPrefix(j.Subject, "reply:")
+	sessionID, at, _ := strings.Cut(of, ":")
+	place, err := strconv.Atoi(at)
+	if !waits || err != nil || j.EventType != EventResumedReply {
+		return "", 0
+	}
+	return sessionID, place
+}
+
+// answerLater has a reply wait that cannot be answered for long, and ends its job. It answers only in its place: if the conversation goes
+// on meanwhile, it is overtaken.
+func (c *Service) answerLater(ctx context.Context, view View, m Reply, after time.Duration, replied session.Entry, why string) error {
+	s, now := view.Session, c.Now()
+	message := m.Job.Payload
+	if m.Job.EventType == EventResumedReply {
+		var wrapped struct {
+			Message json.RawMessage `json:"message"`
+		}
+		if err := json.Unmarshal(m.Job.Payload, &wrapped); err != nil {
+			return Unreadable(m.Job, err)
+		}
+		message = wrapped.Message
+	}
+	payload, err := json.Marshal(map[string]any{"place": s.Place(), "message": message, "received_at": m.ReceivedAt})
+	if err != nil {
+		return fmt.Errorf("encode a reply that waits: %w", err)
+	}
+	job := NewJob(s.OrgID, SourceInternal, EventResumedReply, "waits:"+m.Job.ID, replySubject(s.ID, s.Place()), payload, now)
+	job.DueAt = now.Add(after)
+	var entries []session.Entry
+	if m.Place == AnyPlace { // else its first entry was made before
+		replied.Kind, replied.Detail = session.KindHeld, m.dated(why)
+		entries = append(entries, replied)
+	}
+	return c.Store.PutOff(ctx, s, job, entries, *m.cause())
+}
+
+// TakeTurn has a reply that has waited take its turn behind what its person wrote last.
+func (c *Service) TakeTurn(ctx context.Context, j queue.Job) error {
+	id, _ := WaitingReply(j)
+	view, err := c.Store.LoadSession(ctx, id)
+	switch {
+	case errors.Is(err, ErrNoSession): // erased
+		return nil
+	case err != nil:
+		return &queue.Snooze{After: holdPause, Cause: err}
+	}
+	return c.bringBack(ctx, view, j)
 }
 
 // goOn sends nothing now: the text that is due next is sent by its alarm, and not in quiet hours.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -72,6 +73,23 @@ func (s *Store) DeferReply(ctx context.Context, at session.Record, cause Cause, 
 			return err
 		}
 		return finishCause(ctx, tx, &cause, entry.At)
+	})
+}
+
+// PutOff has a job go on with a reply later, and ends that of the reply. people.ErrConflict when the session has moved on, queue.ErrFenced;
+// then nothing has happened.
+func (s *Store) PutOff(ctx context.Context, at session.Record, later queue.New, entries []session.Entry, cause Cause) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := still(ctx, tx, at); err != nil {
+			return err
+		}
+		if _, err := enqueue(ctx, tx, later); err != nil {
+			return err
+		}
+		if err := writeTimeline(ctx, tx, at.ID, entries); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, &cause, later.At)
 	})
 }
 

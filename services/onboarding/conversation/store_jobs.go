@@ -9,6 +9,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
 )
 
 // tableOfJobs is webhook_jobs as platform/queue has it.
@@ -31,6 +32,21 @@ func (s *Store) Jobs() *queue.Queue { return s.jobs }
 // Enqueue stores a job, or finds the one that its key already has. queue.ErrPayloadMismatch when that one carries something else.
 func (s *Store) Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error) {
 	return s.intake.Enqueue(ctx, n)
+}
+
+const sqlReplyWaits = `
+select exists (select from webhook_jobs where org_id = @org and status in ('pending', 'processing') and subject in (@phone, @waits)
+    and event_type = '` + EventResumedReply + `' and (payload ->> 'place')::int = @place::int)`
+
+// ReplyWaits reports whether a reply waits to be answered in the place where a session stands, or has its turn next.
+func (s *Store) ReplyWaits(ctx context.Context, r session.Record, phone string) (waits bool, err error) {
+	err = s.pool.QueryRow(ctx, sqlReplyWaits, postgres.Args{
+		"org": r.OrgID, "phone": phone, "waits": replySubject(r.ID, r.Place()), "place": r.Place(),
+	}).Scan(&waits)
+	if err != nil {
+		return false, fmt.Errorf("read whether a reply waits: %w", err)
+	}
+	return waits, nil
 }
 
 const sqlAwaitsOperator = `

@@ -58,7 +58,8 @@ const sqlOpenOf = `
 select coalesce(s.id::text, ''), coalesce(s.status, ''), coalesce(s.next_step_id, ''),
        exists (select from webhook_jobs j where j.org_id = @org_id and j.subject = @phone and j.status in ('pending', 'processing'))
            or exists (select from webhook_jobs j
-               where j.org_id = @org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing'))
+               where j.org_id = @org_id and j.subject in ('opening:' || s.id, 'reply:' || s.id || ':' || (s.turn - s.detours))
+                 and j.status in ('pending', 'processing'))
            or exists (select from webhook_jobs j
                where j.org_id = @org_id and j.subject = 'flow:' || s.id || ':' || (s.turn - s.detours)
                  and j.status in ('pending', 'processing') and (j.status = 'processing' or j.idempotency_key like 'waits:%'))

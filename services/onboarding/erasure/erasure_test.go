@@ -185,10 +185,14 @@ func TestErasure(t *testing.T) {
 	t.Run("TheRequestEndsWhatIsOpenAndNothingBegins", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.service.Ask(t.Context(), b.request)
+		_, err := b.pool.Exec(t.Context(), `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+			select gen_random_uuid(), $1, 'waits:1', 'internal', $2, 'reply:' || id || ':0', '{"body": "papaya"}', 'pending', $3, $3, $3 from conversation_sessions`,
+			b.request.OrgID, conversation.EventResumedReply, b.now)
+		require.NoError(t, err)
+		_, err = b.service.Ask(t.Context(), b.request)
 		require.NoError(t, err)
 		var status, job string
-		require.NoError(t, b.pool.QueryRow(t.Context(), `select (select status from conversation_sessions), (select status from webhook_jobs)`).Scan(&status, &job))
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select (select status from conversation_sessions), (select distinct status from webhook_jobs)`).Scan(&status, &job))
 		require.Equal(t, []string{"closed", "cancelled"}, []string{status, job})
 		_, err = b.store.OpenSession(t.Context(), conversation.Opening{
 			Session: session.Record{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}, Phone: phone,

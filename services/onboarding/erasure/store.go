@@ -52,7 +52,9 @@ select id, state_token, @at, 'closed', state_token, 'operator' from closed`
 
 	sqlCancelJobs = `
 update webhook_jobs set status = 'cancelled', next_retry_at = null, processed_at = @at, updated_at = @at
-where org_id = @org and subject = @phone and status = 'pending'`
+where org_id = @org and status = 'pending' and subject in (
+    select @phone union all select 'reply:' || s.id || ':' || place
+    from conversation_sessions s, generate_series(0, s.turn - s.detours) place where s.profile_id = @profile)`
 
 	sqlCancelOutreach = `
 update engagement_outreach set status = 'cancelled', next_retry_at = null, processed_at = @at, updated_at = @at

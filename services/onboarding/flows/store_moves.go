@@ -18,10 +18,11 @@ from conversation_sessions s join profiles p on p.id = s.profile_id
 where s.org_id = @org and s.flow = @flow and s.flow_version = @from and s.status = 'active'`
 
 	// sqlWaits selects those that wait for a reply, and sqlWorkedOn those of a person for whom something is being worked on: a reply that has
-	// come, or a silence that is acted on.
+	// come, also one that waits for a cap, or a silence that is acted on.
 	sqlWaits    = `s.next_step_id is null and s.flow_state ->> 'phase' = 'waiting'`
 	sqlWorkedOn = `(exists (select from webhook_jobs j
-        where j.org_id = s.org_id and j.subject = p.phone and j.status in ('pending', 'processing'))
+        where j.org_id = s.org_id and j.subject in (p.phone, 'reply:' || s.id || ':' || (s.turn - s.detours))
+        and j.status in ('pending', 'processing'))
     or exists (select from webhook_jobs j where j.org_id = s.org_id and j.subject = 'flow:' || s.id || ':' || (s.turn - s.detours)
         and j.status in ('pending', 'processing') and (j.status = 'processing' or j.idempotency_key like 'waits:%')))`
 

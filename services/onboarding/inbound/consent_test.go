@@ -48,6 +48,30 @@ func TestAmbiguousWords(t *testing.T) {
 		require.Len(t, b.Sequence(p), said+1)
 	})
 
+	onboardingtest.Subtest(t, "TextBeforeThemInTheSameCallbackDoesNotKeepThemFromAnOperator", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.leave(p, "sure")
+		b.leave(p, "leave me alone")
+		b.Pass(time.Minute)
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+		require.Contains(t, b.Session(r.ID).Reason, "read GET /v1/messages/"+b.Entry(r.ID, session.KindReplied).MessageID)
+		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p))
+		b.Resumed(r)
+		b.Pass(time.Minute)
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p), "the other one was an answer")
+	})
+
+	onboardingtest.Subtest(t, "NeitherDoesAnOpening", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Messaging.SetFull(true)
+		r := b.Activate(p)
+		b.leave(p, "leave me alone")
+		b.Messaging.SetFull(false)
+		b.Pass(5 * time.Minute)
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+		require.Empty(t, b.Sequence(p))
+	})
+
 	// Messaging asks them whether the texts are to stop; that is TestQuestionOfAHold there.
 	onboardingtest.Subtest(t, "YesGoesOnWithTheBurst", setup, func(t *testing.T, b *bundle) {
 		p, r := b.InBurst(2)

@@ -136,6 +136,9 @@ func (in *Service) handleReply(ctx context.Context, j queue.Job) error {
 	if err != nil {
 		return err
 	}
+	if id, _ := conversation.WaitingReply(j); id != "" {
+		return in.Conversations.TakeTurn(ctx, j)
+	}
 	view, recorded, err := in.record(ctx, &m)
 	switch {
 	case hopeless(err):

@@ -178,6 +178,10 @@ func (p *Ports) DeferReply(ctx context.Context, at session.Record, cause convers
 	return act(p, "DeferReply", func() error { return p.Stores.DeferReply(ctx, at, cause, entry) })
 }
 
+func (p *Ports) PutOff(ctx context.Context, at session.Record, later queue.New, entries []session.Entry, cause conversation.Cause) error {
+	return act(p, "PutOff", func() error { return p.Stores.PutOff(ctx, at, later, entries, cause) })
+}
+
 func (p *Ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
 	return read(p, "LastStepAt", func() (time.Time, error) { return p.Stores.LastStepAt(ctx, sessionID) })
 }

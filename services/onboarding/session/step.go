@@ -33,6 +33,8 @@ const (
 	SkipQuietHours SkipReason = "quiet_hours"
 	// SkipSchedulingPaused means that the alarm is set for after the pause of the organisation.
 	SkipSchedulingPaused SkipReason = "scheduling_paused"
+	// SkipCapped means that the alarm was set again, to wait for room beneath a cap.
+	SkipCapped SkipReason = "capped"
 )
 
 // Gate is one question that decides whether a step may be sent.
