@@ -108,7 +108,7 @@ func (c *Service) execute(ctx context.Context, p session.StepPayload, e executio
 	switch {
 	case errors.Is(err, people.ErrConflict):
 		return c.overtaken(ctx, p, result.MessageID)
-	case errors.Is(err, people.ErrUnavailable) || capped(err) != nil:
+	case errors.Is(err, people.ErrUnavailable):
 		c.unavailable(ctx, p)
 	}
 	return result, err
@@ -178,6 +178,9 @@ func (c *Service) sendStep(
 	}
 	if errors.Is(err, people.ErrConflict) && sent.Outcome == Accepted { // the process that moved the session has set the next alarm
 		return StepResult{MessageID: sent.MessageID}, nil
+	}
+	if wait := capped(err); wait != nil {
+		return c.skipUnless(ctx, p, session.SkipCapped, c.awaitRoom(ctx, r, wait.RetryAfter))
 	}
 	if err != nil {
 		return StepResult{MessageID: sent.MessageID}, err // of interest to an execution that was overtaken
@@ -259,7 +262,7 @@ func capped(err error) *Pending {
 	return nil
 }
 
-// unavailable notes an outage of messaging, so that the sweeper does not count it against the session; a cap is none of its fault either.
+// unavailable notes an outage of messaging, so that the sweeper does not count it against the session.
 func (c *Service) unavailable(ctx context.Context, p session.StepPayload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()

@@ -73,7 +73,7 @@ var inOutbox = stepAlarms(nil)
 // Alarms is the outbox of the steps' alarms.
 func (s *Store) Alarms() *outbox.Store[session.Alarm] { return s.alarms }
 
-// dueAlarms describes the due step's alarms: its newest one, whether that may have rung, and how often it waited for a receipt, ever
+// dueAlarms describes the due step's alarms: its newest one, whether that may have rung, and how often they were set for one cause, ever
 // and right before. An alarm may ring before its publisher has written down that it is published, and after
 // a publish that failed here, of which only the answer may have been lost.
 type dueAlarms struct {
@@ -86,13 +86,14 @@ type dueAlarms struct {
 const sqlWaiting = `
 select max(generation), (array_agg(due_at order by generation desc))[1],
        (array_agg(published_at is not null or lease_token is not null or last_error <> '' order by generation desc))[1],
-       count(*) filter (where cause = 'delivery'),
-       count(*) filter (where cause = 'delivery' and generation > coalesce((select max(b.generation) from step_alarms b
-           where b.session_id = $1 and b.step_id = $2 and b.cause <> 'delivery'), 0))
+       count(*) filter (where cause = $3),
+       count(*) filter (where cause = $3 and generation > coalesce((select max(b.generation) from step_alarms b
+           where b.session_id = $1 and b.step_id = $2 and b.cause <> $3), 0))
 from step_alarms where session_id = $1 and step_id = $2`
 
-func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w dueAlarms, err error) {
-	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep)).Scan(&w.generation, &w.due, &w.mayRing, &w.ever, &w.inRow); err != nil {
+func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause) (w dueAlarms, err error) {
+	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep), string(cause)).
+		Scan(&w.generation, &w.due, &w.mayRing, &w.ever, &w.inRow); err != nil {
 		return w, fmt.Errorf("read the alarms of a step: %w", err)
 	}
 	return w, nil
@@ -117,7 +118,7 @@ func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error
 		if err := still(ctx, tx, w.From); err != nil {
 			return err
 		}
-		found, err := alarmsOf(ctx, tx, w.From)
+		found, err := alarmsOf(ctx, tx, w.From, w.Cause)
 		if err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func alarmAgain(r session.Record, generation int, cause session.AlarmCause, due 
 
 // setAgain sets the alarm of the due step again, now but not before the step is due. No request publishes it, so it is the relay's.
 func setAgain(ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause, at time.Time) error {
-	found, err := alarmsOf(ctx, tx, r)
+	found, err := alarmsOf(ctx, tx, r, cause)
 	if err != nil {
 		return err
 	}

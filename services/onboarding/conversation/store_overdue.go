@@ -88,7 +88,7 @@ func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, th
 		if err != nil {
 			return err
 		}
-		found, err := alarmsOf(ctx, tx, r)
+		found, err := alarmsOf(ctx, tx, r, a.Cause)
 		if err != nil || found.generation+1 != a.Generation {
 			return err
 		}
@@ -114,7 +114,7 @@ func (s *Store) PutBack(ctx context.Context, w session.Wait) error {
 		if err := still(ctx, tx, w.From); err != nil {
 			return err
 		}
-		found, err := alarmsOf(ctx, tx, w.From)
+		found, err := alarmsOf(ctx, tx, w.From, w.Cause)
 		if err != nil || !found.mayRing {
 			return err
 		}

@@ -75,6 +75,17 @@ func (c *Service) deliveryOf(ctx context.Context, f *flow.Flow, r session.Record
 	return end, !receipt.Final && c.Now().Before(end), nil
 }
 
+// awaitRoom has the alarm of a step that met a cap set again. It is no failure: callers that try a step again would use up their tries.
+func (c *Service) awaitRoom(ctx context.Context, r session.Record, after time.Duration) error {
+	now := c.Now()
+	return c.setAgain(ctx, session.Wait{
+		From: r, Cause: session.CauseReleased, At: now, Until: now.Add(max(after, holdPause)),
+		Entry: session.Entry{
+			At: now, Kind: session.KindWaiting, Trigger: session.TriggerStep, Step: r.NextStep, Detail: "for room beneath a cap",
+		},
+	})
+}
+
 // putBack has the alarm of a step that came due while its organisation was paused set again. The relay publishes it after the pause.
 func (c *Service) putBack(ctx context.Context, r session.Record, now time.Time) error {
 	return c.Store.PutBack(ctx, session.Wait{

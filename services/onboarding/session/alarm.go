@@ -10,7 +10,7 @@ const (
 	CauseDue      AlarmCause = "due"         // the step became due
 	CauseOverdue  AlarmCause = "overdue"     // the alarm before brought nothing
 	CauseDelivery AlarmCause = "delivery"    // the step waits for the receipt of the one before it
-	CauseReleased AlarmCause = "released"    // a hold was lifted, or the alarm came under a pause of its organisation, which is to be
+	CauseReleased AlarmCause = "released"    // a hold was lifted, or the alarm came under a pause of its organisation, or met a cap
 	CauseReplayed AlarmCause = "replayed"    // an operator replays a dead letter
 	CauseResumed  AlarmCause = "resumed"     // an operator resumes the session
 	CauseQuiet    AlarmCause = "quiet_hours" // the step waits for the end of quiet hours
@@ -56,8 +56,12 @@ type Wait struct {
 // waited for this, and how often in a row. It sets none when an alarm that is still to ring tries it anyway, so that of any number of
 // executions at once one sets it.
 func (w Wait) Alarm(newest time.Time, ever, inARow int) (due time.Time, set, noted bool) {
-	if w.Cause == CauseQuiet {
+	switch w.Cause {
+	case CauseQuiet:
 		return w.Until, newest.Before(w.Until), true
+	case CauseReleased:
+		return w.Until, !newest.After(w.At), inARow == 0
+	default:
 	}
 	return NextRead(w.At, w.Until, inARow), !newest.After(w.At), ever == 0
 }

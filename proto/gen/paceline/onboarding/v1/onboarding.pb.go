@@ -547,8 +547,8 @@ type ExecuteStepResponse struct {
 	// Sent or skipped.
 	Outcome StepOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=paceline.onboarding.v1.StepOutcome" json:"outcome,omitempty"`
 	// session_not_found, session_inactive, stale, safety_hold, paused, opted_out, already_sent, awaiting_delivery (the
-	// alarm was set again, to wait for the receipt of the message before), quiet_hours (it is set for their end), or scheduling_paused (it is
-	// set again, and published when the pause is lifted); empty when sent.
+	// alarm was set again, to wait for the receipt of the message before), quiet_hours (it is set for their end), scheduling_paused (it is
+	// set again, and published when the pause is lifted), or capped (it is set again, for when there is room); empty when sent.
 	SkipReason string `protobuf:"bytes,2,opt,name=skip_reason,json=skipReason,proto3" json:"skip_reason,omitempty"`
 	// The step that is due next; empty after the last one or when nothing was advanced.
 	NextStepId string `protobuf:"bytes,3,opt,name=next_step_id,json=nextStepId,proto3" json:"next_step_id,omitempty"`
