@@ -60,10 +60,29 @@ func (s *Service) ListInbound(_ context.Context, in *messagingv1.ListInboundRequ
 	for _, t := range within[from:to] {
 		answer.Texts = append(answer.Texts, s.asHeard(t, in.GetRecordedToo()))
 	}
-	if to < len(within) {
+	switch {
+	case to < len(within):
 		answer.NextPageToken = strconv.Itoa(to)
+	case s.refused && from < to:
+		answer.NextPageToken = strconv.Itoa(to)
+	case s.refused:
+		return nil, unavailable()
 	}
 	return answer, nil
+}
+
+// SetDisabled has all senders be disabled: they send nothing, and still receive.
+func (s *Service) SetDisabled(disabled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disabled = disabled
+}
+
+// SetRefused has one of the senders refuse to be listed, which is reported after the pages of the others.
+func (s *Service) SetRefused(refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = refused
 }
 
 // asHeard leaves out everything else of a message that is recorded, unless that is asked for.

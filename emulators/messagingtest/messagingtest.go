@@ -89,6 +89,8 @@ type Service struct {
 	settings  *messagingv1.SetOrganisationSettingsRequest
 	lost      bool // what was taken did not reach its person
 	forgotten bool // its senders
+	disabled  bool // they are
+	refused   bool // the account of one of its senders refuses to be listed
 	barred    bool // what would be sent was refused with a code that no retry mends
 }
 

@@ -148,7 +148,7 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	switch {
 	case s.down:
 		return nil, unavailable()
-	case in.GetOrgId() != s.orgID:
+	case in.GetOrgId() != s.orgID || s.disabled:
 		return nil, refuse(codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 	}
 	answer := &messagingv1.CheckSenderResponse{Sender: s.ours}

@@ -230,6 +230,35 @@ func TestMissedTextsAreListedInEveryAccount(t *testing.T) {
 	require.Equal(t, map[string]string{sendtest.Seconds: sendtest.SecondAccount}, listed(o.other))
 }
 
+// TestRefusedAccountKeepsNoOtherFromBeingListed: a disabled sender is passed over, and one in use is an error once the others are listed.
+func TestRefusedAccountKeepsNoOtherFromBeingListed(t *testing.T) {
+	t.Parallel()
+	for _, status := range []senders.Status{senders.Active, senders.Disabled} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			o := two(t)
+			o.AddSender(o.other, "+14155550111", nil)
+			_, err := o.Pool.Exec(t.Context(), "update senders set status = $2, version = version + 1, api_key_sid = 'SK00000000000000000000000000000000' where id = $1", o.stored.ID, string(status))
+			require.NoError(t, err)
+			_, err = o.Emulator.Receive(t.Context(), theirs, "+14155550111", "STOP")
+			require.NoError(t, err)
+			o.Clock.Advance(time.Minute)
+			span := inbound.Span{OrgID: o.other, Since: o.Clock.Now().Add(-time.Hour), Until: o.Clock.Now()}
+			page, err := o.Inbox(o.Service(nil), nil).ListInbound(t.Context(), span)
+			require.NoError(t, err)
+			require.Len(t, page.Messages, 1)
+			if status == senders.Disabled {
+				require.Empty(t, page.Next)
+				return
+			}
+			span.Page = page.Next
+			_, err = o.Inbox(o.Service(nil), nil).ListInbound(t.Context(), span)
+			require.ErrorIs(t, err, sms.ErrUnavailable)
+			require.ErrorContains(t, err, o.stored.ID.String())
+		})
+	}
+}
+
 // TestReplyNamesItsOwnOrganisation: the brand of the environment is in the answers of the environment's organisation alone.
 func TestReplyNamesItsOwnOrganisation(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,43 +56,78 @@ type place struct {
 	At      string   `json:"at"` // Twilio's own; empty at the beginning
 	// Senders are the stored senders that the numbers are of, in the same order; a release without them lists the environment's alone.
 	Senders []uuid.UUID `json:"senders,omitempty"`
+	// Refused are Twilio's refusals of senders in use, which are reported when the others are listed.
+	Refused []string `json:"refused,omitempty"`
 }
 
 // sender returns the sender of the first number.
-func (p place) sender() uuid.UUID {
+func (p *place) sender() uuid.UUID {
 	if len(p.Senders) == 0 {
 		return uuid.Nil
 	}
 	return p.Senders[0]
 }
 
+// drop leaves the first number out.
+func (p *place) drop() {
+	p.Numbers, p.Senders, p.At = p.Numbers[1:], p.Senders[min(1, len(p.Senders)):], ""
+}
+
+// passOver reports whether a sender is left out because its account cannot be asked: a disabled one for good, and one in use until the
+// others are listed. Every other error may pass.
+func (p *place) passOver(from senders.Sender, err error) bool {
+	refused := errors.Is(err, twilio.ErrCredentials) || errors.Is(err, twilio.ErrForbidden) || errors.Is(err, twilio.ErrNoResource)
+	if refused && from.Status == senders.Active {
+		p.Refused = append(p.Refused, fmt.Sprintf("sender %s: %v", from.ID, err))
+	}
+	return refused || errors.Is(err, senders.ErrGone)
+}
+
 // ListInbound is one page of what people wrote to a sender in a span of time, as Twilio has it, and of each whether it was recorded:
 // Twilio gives a webhook up after a quarter of a minute, but keeps the message. It records nothing; the caller delivers what is missing
-// the way that every message is delivered. Errors: sms.ErrInvalid, senders.ErrNoSender, sms.ErrUnavailable.
+// the way that every message is delivered. A sender in use that Twilio refuses is an error when all others were listed. Errors:
+// sms.ErrInvalid, senders.ErrNoSender, sms.ErrUnavailable.
 func (s *Service) ListInbound(ctx context.Context, span Span) (ListedPage, error) {
 	if span.Since.IsZero() || span.Until.Before(span.Since) {
 		return ListedPage{}, fmt.Errorf("%w: since and until must be a span of time", sms.ErrInvalid)
 	}
 	at, err := s.begin(ctx, span)
-	if err != nil || len(at.Numbers) == 0 { // a service without a number
-		return ListedPage{}, err
+	for err == nil && len(at.Numbers) > 0 {
+		var page ListedPage
+		var from senders.Sender
+		page, from, err = s.page(ctx, span, &at)
+		if err == nil {
+			return page, nil
+		}
+		if span.Sender == nil && at.passOver(from, err) {
+			at.drop()
+			err = nil
+		}
 	}
+	if err == nil && len(at.Refused) > 0 {
+		err = fmt.Errorf("%w: Twilio refuses to list what came to %s", sms.ErrUnavailable, strings.Join(at.Refused, ", "))
+	}
+	return ListedPage{}, err // without an error, of a service without a number
+}
+
+// page lists what the first of the numbers got, and moves the place behind it.
+func (s *Service) page(ctx context.Context, span Span, at *place) (ListedPage, senders.Sender, error) {
 	from, through, err := s.listed(ctx, span.OrgID, at.sender())
 	if err != nil {
-		return ListedPage{}, err
+		return ListedPage{}, from, err
 	}
 	incoming, next, err := through.ListInbound(ctx, at.Numbers[0], span.Since, span.Until, at.At)
 	if err != nil {
-		return ListedPage{}, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
+		return ListedPage{}, from, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
 	}
 	listed, err := s.mark(ctx, from, incoming)
 	if err != nil {
-		return ListedPage{}, err
+		return ListedPage{}, from, err
 	}
 	if at.At = next; next == "" {
-		at.Numbers, at.Senders = at.Numbers[1:], at.Senders[min(1, len(at.Senders)):]
+		at.drop()
 	}
-	return ListedPage{Messages: listed, Next: at.token()}, nil
+	return ListedPage{Messages: listed, Next: at.token()}, from, nil
 }
 
 // listed returns a sender and the records of its account.
@@ -109,7 +145,7 @@ func (s *Service) listed(ctx context.Context, orgID, id uuid.UUID) (senders.Send
 	}
 	through, err := s.Send.Senders.Client(ctx, orgID, id)
 	if err != nil {
-		return senders.Sender{}, nil, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
+		return all[i], nil, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
 	}
 	return all[i], through, nil
 }
@@ -118,7 +154,7 @@ func (s *Service) listed(ctx context.Context, orgID, id uuid.UUID) (senders.Send
 func (s *Service) begin(ctx context.Context, span Span) (at place, err error) {
 	if span.Page != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(span.Page)
-		if err != nil || json.Unmarshal(raw, &at) != nil || len(at.Numbers) == 0 || len(at.Senders) > len(at.Numbers) {
+		if err != nil || json.Unmarshal(raw, &at) != nil || len(at.Numbers)+len(at.Refused) == 0 || len(at.Senders) > len(at.Numbers) {
 			return place{}, fmt.Errorf("%w: page_token is not one of ours", sms.ErrInvalid)
 		}
 		return at, nil
@@ -135,8 +171,8 @@ func (s *Service) begin(ctx context.Context, span Span) (at place, err error) {
 	}
 	for _, from := range all {
 		numbers, err := s.numbers(ctx, from)
-		if errors.Is(err, senders.ErrGone) {
-			continue // nothing can be asked without its credentials
+		if errors.Is(err, senders.ErrGone) || span.Sender == nil && err != nil && at.passOver(from, err) {
+			continue
 		}
 		if err != nil {
 			return place{}, err
@@ -172,14 +208,14 @@ func (s *Service) numbers(ctx context.Context, from senders.Sender) (numbers []s
 	return append(numbers, pool...), nil
 }
 
-// token is the place as its page's token; empty behind the last number.
-func (p place) token() string {
-	if len(p.Numbers) == 0 {
+// token is the place as its page's token; empty behind the last number, unless a refusal is to be reported.
+func (p *place) token() string {
+	if len(p.Numbers)+len(p.Refused) == 0 {
 		return ""
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // two fields of strings
+		panic(err) // strings and ids
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

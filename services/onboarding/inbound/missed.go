@@ -72,6 +72,7 @@ type SweepEnd struct {
 	SweptUntil    time.Time
 	At, DueAt     time.Time // when it ended, and when the next one may begin
 	Listed, Found int
+	Failed        error // an account that could not be asked, after others were searched: the mark has not moved
 }
 
 // Listed is a message of a person as Twilio has it. Of one that is recorded nothing is known but its SID and its time.
@@ -99,6 +100,9 @@ func (in *Service) SweepLoop(rest process.Rest, interval time.Duration) process.
 		Bound: sweepLease / 2,
 	}
 }
+
+// disabledSenders names the sender of an organisation that has no active one.
+const disabledSenders = "disabled"
 
 // ErrUnnamedSenders is a release of messaging that has the environment's sender alone.
 var ErrUnnamedSenders = errors.New("inbound: messaging does not say which organisations have a sender")
@@ -133,7 +137,7 @@ func (in *Service) SweepInbound(ctx context.Context, interval time.Duration) (mo
 func (in *Service) sweepOf(ctx context.Context, orgID string, interval time.Duration) (more bool, err error) {
 	name, err := in.Carrier.Sender(ctx, orgID)
 	if errors.Is(err, people.ErrNoSender) {
-		return false, nil // no message can reach us
+		name, err = disabledSenders, nil // which still receive
 	}
 	if err != nil {
 		return false, err
@@ -149,7 +153,7 @@ func (in *Service) sweepOf(ctx context.Context, orgID string, interval time.Dura
 	} else {
 		err = in.breakOff(ctx, sweep, err)
 	}
-	in.Metrics.swept(ctx, err)
+	in.Metrics.swept(ctx, cmp.Or(err, end.Failed))
 	if err != nil {
 		return false, err
 	}
@@ -157,7 +161,7 @@ func (in *Service) sweepOf(ctx context.Context, orgID string, interval time.Dura
 		in.Log.WarnContext(ctx, "inbound.sweep_ended", "listed", end.Listed, "found", end.Found, "swept_until", end.SweptUntil)
 	}
 	in.answerAll(ctx, kept)
-	return !end.DueAt.After(end.At), nil
+	return !end.DueAt.After(end.At), end.Failed
 }
 
 // breakOff releases a sweep that failed, so that any process can begin it again.
@@ -185,10 +189,18 @@ func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interv
 		until = sweep.SweptUntil.Add(sweepWindow)
 	}
 	end := SweepEnd{SweptUntil: until}
-	unheard, err := in.list(ctx, sweep, until, &end)
-	if err != nil {
+	unheard, err := in.list(ctx, sweep, sweep.SweptUntil.Add(-sweepOverlap), until, &end)
+	if errors.Is(err, people.ErrNoSender) { // no message can reach us
+		err = nil
+	}
+	if err != nil && behind && !errors.Is(err, ErrSweepLost) { // what came since to the others does not wait for a sender that refuses
+		newest, _ := in.list(ctx, sweep, now.Add(-sweepWindow), now.Add(-sweepSettled), &end)
+		unheard = append(unheard, newest...)
+	}
+	if err != nil && (end.Listed == 0 || errors.Is(err, ErrSweepLost)) {
 		return nil, end, err
 	}
+	end.Failed = err
 	var kept []stored
 	for _, m := range unheard {
 		m.OrgID = sweep.Sender.OrgID
@@ -210,6 +222,8 @@ func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interv
 	}
 	end.At = in.Now()
 	switch end.DueAt = end.At; {
+	case end.Failed != nil:
+		end.SweptUntil, end.DueAt = sweep.SweptUntil, end.At.Add(interval)
 	case until.Before(sweep.AgainUntil): // what came last is not settled yet
 		end.DueAt = end.At.Add(sweepSettled)
 	case !behind:
@@ -218,26 +232,29 @@ func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interv
 	return kept, end, nil
 }
 
-// list reads every page, and returns the messages that are not recorded, the oldest first.
-func (in *Service) list(ctx context.Context, sweep Sweep, until time.Time, end *SweepEnd) ([]Message, error) {
-	since, next := sweep.SweptUntil.Add(-sweepOverlap), ""
+// list reads every page, and returns the messages that are not recorded, the oldest first; after an error, of the pages before.
+func (in *Service) list(ctx context.Context, sweep Sweep, since, until time.Time, end *SweepEnd) ([]Message, error) {
+	next := ""
 	if until.Before(since) {
-		return nil, fmt.Errorf("sweep: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
+		return nil, fmt.Errorf("sweep: the clock stands before %s, until when it was swept", since.Add(sweepOverlap).Format(time.RFC3339))
 	}
 	span := Span{OrgID: sweep.Sender.OrgID, Since: since, Until: until, RecordedToo: true}
 	var listed []Listed
+	unheard := func() []Message {
+		slices.Reverse(listed)
+		slices.SortStableFunc(listed, func(a, b Listed) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
+		return missing(listed, sweep.again())
+	}
 	for range sweepPages {
 		page, err := in.Carrier.ListInbound(ctx, span, next)
 		if err != nil {
-			return nil, err
+			return unheard(), err
 		}
 		process.Progress(ctx)
 		end.Listed += len(page.Messages)
 		listed = append(listed, page.Messages...)
 		if next = page.Next; next == "" {
-			slices.Reverse(listed)
-			slices.SortStableFunc(listed, func(a, b Listed) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
-			return missing(listed, sweep.again()), nil
+			return unheard(), nil
 		}
 		if err := in.Store.ExtendSweep(ctx, sweep, in.Now().Add(sweepLease)); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -95,6 +96,38 @@ func TestSweepFindsLateMessages(t *testing.T) {
 		}
 		b.Work()
 		b.At(r.ID, session.AwaitingInterviewStart, "")
+	})
+
+	onboardingtest.Subtest(t, "OneAccountThatRefusesKeepsNoOtherFromBeingSearched", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Sweep()
+		var swept time.Time
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select swept_until from inbound_sweeps`).Scan(&swept))
+		b.Messaging.SetRefused(true)
+		b.Clock.Advance(2 * onboardingtest.Day) // longer than a sweep goes through
+		b.Unheard(p, "STOP")
+		b.Clock.Advance(2 * time.Minute)
+		metrics := b.Measured(b.Current())
+		b.Unheard(b.Person(), "too new to be searched")
+		_, err := b.Current().Inbound.SweepInbound(t.Context(), onboardingtest.SweepEvery)
+		require.ErrorIs(t, err, people.ErrUnavailable)
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where swept_until = $1 and lease_token is null`, swept), "nothing of it is skipped")
+		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "paceline_inbound_sweeps_total", "outcome", "failed"))
+		b.Messaging.SetRefused(false)
+		b.Clock.Advance(onboardingtest.SweepEvery)
+		b.Sweep()
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_sweeps where swept_until > $1`, swept))
+	})
+
+	onboardingtest.Subtest(t, "SoDoDisabledSenders", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Messaging.SetDisabled(true)
+		b.Clock.Advance(time.Second)
+		b.Unheard(p, "STOP")
+		b.Clock.Advance(2 * time.Minute)
+		b.Sweep()
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 	})
 
 	onboardingtest.Subtest(t, "WhatADatabaseThatWentBackHasLostIsDeliveredAgain", setup, func(t *testing.T, b *bundle) {
@@ -334,7 +367,7 @@ func TestSweepMark(t *testing.T) {
 		more, err := sweeper.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 		require.NoError(t, err)
 		require.False(t, more)
-		require.Zero(t, b.Count(`select count(*) from inbound_sweeps`))
+		require.Zero(t, b.Count(`select count(*) from inbound_sweeps where listed > 0`))
 	})
 }
 

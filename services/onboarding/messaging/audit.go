@@ -34,12 +34,15 @@ func (c *Client) SenderOrganisations(ctx context.Context) ([]string, error) {
 // errUnnamed is a message without an id or a time.
 var errUnnamed = errors.New("messaging: an inbound text lacks its SID or its time")
 
-// ListInbound lists what was sent to an organisation's sender, in Twilio's own record; people.ErrUnavailable when messaging
-// or Twilio cannot be reached.
+// ListInbound lists what was sent to an organisation's sender, in Twilio's own record; people.ErrNoSender, and
+// people.ErrUnavailable when messaging or Twilio cannot be reached, or, on the last page, an account refused us.
 func (c *Client) ListInbound(ctx context.Context, span inbound.Span, page string) (inbound.Page, error) {
 	answer, err := c.rpc.ListInbound(ctx, &messagingv1.ListInboundRequest{
 		OrgId: span.OrgID, Since: timestamppb.New(span.Since), Until: timestamppb.New(span.Until), PageToken: page, RecordedToo: span.RecordedToo,
 	})
+	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
+		return inbound.Page{}, people.ErrNoSender
+	}
 	if err != nil {
 		return inbound.Page{}, translate(err)
 	}
