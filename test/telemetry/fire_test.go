@@ -106,8 +106,16 @@ func TestAlertsFire(t *testing.T) {
 		{name: "TheFirstMissedStop", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 0x5 1x90`}, fires: 7, clears: 65},
 		{name: "AMissedStopOfYesterday", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 1x100`}, fires: never},
 		{
-			name: "TwiliosListCannotBeRead", alert: "InboundSweepsFail", fires: 6, clears: 62,
+			name: "TwiliosListCannotBeRead", alert: "InboundSweepsFail", fires: 6, clears: 69,
 			series: []string{`paceline_inbound_sweeps_total{outcome="swept"} 5x60 5+1x60`, `paceline_inbound_sweeps_total{outcome="failed"} 0+1x60 60x60`},
+		},
+		{
+			name: "TwilioRefusesOneOrganisation", alert: "InboundSweepsFail", fires: 26, clears: 69,
+			series: []string{`paceline_inbound_sweeps_total{outcome="swept"} 0+9x120`, `paceline_inbound_sweeps_total{outcome="failed"} 0+1x60 60x60`},
+		},
+		{
+			name: "SomeLooksFail", alert: "InboundSweepsFail", fires: never,
+			series: []string{`paceline_inbound_sweeps_total{outcome="swept"} 0+9x120`, `paceline_inbound_sweeps_total{outcome="failed"} 0+1x15 15x60`},
 		},
 		{
 			name: "OnboardingIsAway", alert: "WebhooksFail", fires: 6, clears: 34,
