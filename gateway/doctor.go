@@ -23,8 +23,6 @@ import (
 	"paceline.internal/platform/process"
 	platform "paceline.internal/platform/qstash"
 	"paceline.internal/platform/telemetry"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // doctorTimeout bounds one check across the network.
@@ -99,12 +97,11 @@ func (c *Config) lookAtUpstream(
 			answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 			return "", cmp.Or(err, errors.New(answer.GetStatus().String()))
 		}
+		name := "messaging"
 		if conn == onboarding {
-			_, err = onboardingv1.NewOnboardingServiceClient(conn).GetSession(ctx, &onboardingv1.GetSessionRequest{})
-		} else {
-			_, err = messagingv1.NewMessagingServiceClient(conn).GetMessage(ctx, &messagingv1.GetMessageRequest{})
+			name = "onboarding"
 		}
-		return "serving at " + addr, believed(addr, err)
+		return "serving at " + addr, believed(addr, probe(ctx, name, conn))
 	}
 }
 

@@ -51,7 +51,7 @@ func (h *healthOf) before(t *testing.T, clock *atomic.Int64) *gateway {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	return &gateway{
-		upstreams: []upstream{{"onboarding", conn}}, asking: make(chan struct{}, 1),
+		upstreams: []*upstream{{name: "onboarding", ClientConn: conn}}, asking: make(chan struct{}, 1),
 		now: func() time.Time { return noon().Add(time.Duration(clock.Load())) },
 	}
 }

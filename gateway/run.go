@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 // gateway is the wired surface and its connections.
 type gateway struct {
 	handler   http.Handler
-	upstreams []upstream
+	upstreams []*upstream
 	devices   *stream.Devices
 	events    *stream.Events
 	limits    *limits
@@ -75,6 +75,7 @@ type gateway struct {
 	tenants   *tenants
 	closers   []func() error
 	draining  atomic.Bool
+	log       *slog.Logger
 	now       func() time.Time // the machine's clock
 
 	asking chan struct{} // has one element while the services are asked, or their answer is read
@@ -84,7 +85,7 @@ type gateway struct {
 
 // open wires everything. Only the JWKS is called yet, if there is one.
 func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*gateway, error) {
-	g := &gateway{now: time.Now, asking: make(chan struct{}, 1)}
+	g := &gateway{log: deps.Log, now: time.Now, asking: make(chan struct{}, 1)}
 	if err := g.wire(ctx, cfg, deps, tel); err != nil {
 		return nil, errors.Join(err, g.close())
 	}

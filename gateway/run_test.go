@@ -139,6 +139,25 @@ func TestRun(t *testing.T) {
 		require.NoError(t, <-r.ended)
 	})
 
+	t.Run("IsNotReadyWithAKeyThatNobodyBelieves", func(t *testing.T) {
+		t.Parallel()
+		services := startServices(t)
+		r := start(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "SERVICE_AUTH_SECRET", "another service secret of at least 32 bytes")
+		for _, url := range []string{r.url + "/readyz", r.ops + "/readyz"} {
+			code, body := get(t, url)
+			require.Equal(t, http.StatusServiceUnavailable, code)
+			for _, name := range []string{"onboarding", "messaging"} {
+				require.Contains(t, body, name+" does not believe this gateway's key")
+			}
+		}
+		require.Contains(t, r.log.String(), `"gateway.not_believed"`)
+		require.Contains(t, r.log.String(), "the public key of GATEWAY_SIGNING_KEY")
+		code, _ := get(t, r.url+"/healthz")
+		require.Equal(t, http.StatusOK, code)
+		r.stop()
+		require.NoError(t, <-r.ended)
+	})
+
 	t.Run("R_19_IsNotReadyWhileADatabaseIsAwayAndAlive", func(t *testing.T) {
 		t.Parallel()
 		services := startServices(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -44,6 +45,8 @@ var service = rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService}
 type upstream struct {
 	name string
 	*grpc.ClientConn
+
+	believed atomic.Bool // it has taken a token of ours
 }
 
 // dial connects to the services. The callbacks of QStash and Twilio are passed on as the gateway itself; the calls of a person
@@ -81,7 +84,7 @@ func (g *gateway) connect(
 ) (client rpc.ClientConfig, onboarding, messaging *grpc.ClientConn, err error) {
 	client, onboarding, messaging, err = dial(cfg, deps, tel)
 	if err == nil {
-		g.upstreams = []upstream{{"onboarding", onboarding}, {"messaging", messaging}}
+		g.upstreams = []*upstream{{name: "onboarding", ClientConn: onboarding}, {name: "messaging", ClientConn: messaging}}
 		g.closers = append(g.closers, onboarding.Close, messaging.Close)
 	}
 	return client, onboarding, messaging, err
@@ -107,6 +110,12 @@ func (g *gateway) ready(ctx context.Context) error {
 			each.Go(func() { problems[i] = u.ready(asking) })
 		}
 		each.Wait()
+		for i, problem := range problems {
+			if errors.Is(problem, errNotBelieved) && g.log != nil {
+				g.log.ErrorContext(ctx, "gateway.not_believed", "service", g.upstreams[i].name,
+					"mend", "add the public key of GATEWAY_SIGNING_KEY to SERVICE_PUBLIC_KEYS there, and keep the clocks by NTP")
+			}
+		}
 		g.answer, g.asked = errors.Join(problems...), g.now()
 	}
 	return g.answer
@@ -122,7 +131,7 @@ const (
 
 // ready asks the upstream's own health check: whether it serves, and whether it has its database, without which every request fails. Each
 // question goes to another replica, and one that is well is enough.
-func (u upstream) ready(ctx context.Context) (err error) {
+func (u *upstream) ready(ctx context.Context) (err error) {
 	for range readyTries {
 		trying, cancel := context.WithTimeout(ctx, readyTimeout/readyTries)
 		err = u.replicaReady(trying)
@@ -135,15 +144,43 @@ func (u upstream) ready(ctx context.Context) (err error) {
 }
 
 // replicaReady asks one replica, in one question, whether it has its database: then it serves, too.
-func (u upstream) replicaReady(ctx context.Context) error {
+func (u *upstream) replicaReady(ctx context.Context) error {
 	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
 	switch {
 	case status.Code(err) == codes.NotFound: // of a server without a database
-		return nil
 	case err != nil: // it names an address, and the answer is public
 		return fmt.Errorf("%s is not serving", u.name)
 	case answer.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		return fmt.Errorf("%s cannot use its database: it is out of reach, or its schema is behind", u.name)
 	}
-	return nil
+	return u.believes(ctx)
+}
+
+// errNotBelieved is a service that takes none of our tokens, without which nothing can be asked of it.
+var errNotBelieved = errors.New("does not believe this gateway's key")
+
+// believes makes calls until one was answered other than by Unauthenticated: health asks for no token. A key that is believed stays so.
+func (u *upstream) believes(ctx context.Context) error {
+	if u.believed.Load() {
+		return nil
+	}
+	switch status.Code(probe(ctx, u.name, u)) {
+	case codes.Unauthenticated:
+		return fmt.Errorf("%s %w", u.name, errNotBelieved)
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return fmt.Errorf("%s is not serving", u.name)
+	default:
+		u.believed.Store(true)
+		return nil
+	}
+}
+
+// probe makes a call to a service that changes nothing. The right answer to its empty request is that it is invalid.
+func probe(ctx context.Context, name string, conn grpc.ClientConnInterface) (err error) {
+	if name == "onboarding" {
+		_, err = onboardingv1.NewOnboardingServiceClient(conn).GetSession(ctx, &onboardingv1.GetSessionRequest{})
+	} else {
+		_, err = messagingv1.NewMessagingServiceClient(conn).GetMessage(ctx, &messagingv1.GetMessageRequest{})
+	}
+	return err
 }

@@ -106,7 +106,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
-	begun := &beginning{messaging: s.messaging, since: deps.Now(), now: deps.Now}
+	begun := &beginning{messaging: s.messaging, since: deps.Now(), now: deps.Now, log: deps.Log}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
 		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Queues: s.queues(deps.Now),
 		Ready: func(ctx context.Context) error { return errors.Join(ready(ctx), begun.ready(ctx)) },

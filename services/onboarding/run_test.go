@@ -341,6 +341,17 @@ func TestRunAsConfigured(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.get("/readyz"), "it takes what vendors post, which must not wait for messaging")
 	})
 
+	onboardingtest.Subtest(t, "IsNotReadyWithAKeyThatMessagingDoesNotBelieve", newWorld, func(t *testing.T, w *world) {
+		w.environ["SERVICE_AUTH_SECRET"] = "another service secret of at least 32 bytes"
+		defer w.run()()
+		status, said := w.read("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.Contains(t, said, "messaging does not believe our key: add the public key of ONBOARDING_SIGNING_KEY")
+		w.clock.Advance(time.Minute)
+		require.Equal(t, http.StatusServiceUnavailable, w.get("/readyz"), "waiting does not end it")
+		require.Equal(t, http.StatusOK, w.get("/healthz"))
+	})
+
 	onboardingtest.Subtest(t, "S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", newWorld, func(t *testing.T, w *world) {
 		memory := miniredis.RunT(t)
 		w.environ["REDIS_URL"] = "redis://" + memory.Addr()
