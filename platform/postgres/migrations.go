@@ -46,6 +46,8 @@ type Migrations struct {
 	FS fs.FS
 	// Service names the service of the roles that the schema gives its tables to, as RolesOf says. Empty is a schema without.
 	Service string
+	// Table is one that the first migration makes, and that no other service has; empty where nothing else may be there.
+	Table string
 	// Log is told of migrations that wait for a lock; nil logs nothing.
 	Log *slog.Logger
 }
@@ -114,7 +116,35 @@ func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if err := m.own(ctx, conn); err != nil {
+		return err
+	}
 	return mayMigrate(ctx, conn, RolesOf(m.Service))
+}
+
+// ErrOtherService is a database with the schema of another service, as when two URLs were swapped.
+var ErrOtherService = errors.New("the database is another service's")
+
+// sqlForeign is true where something was migrated, and the table of this service is not there.
+const sqlForeign = `select to_regclass('public.goose_db_version') is not null and to_regclass($1) is null and
+    exists (select 1 from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> 'goose_db_version')`
+
+// own returns ErrOtherService where the tables are another service's.
+func (m Migrations) own(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) error {
+	if m.Table == "" {
+		return nil
+	}
+	foreign := false
+	if err := db.QueryRow(AcrossOrganisations(ctx), sqlForeign, m.Table).Scan(&foreign); err != nil {
+		return fmt.Errorf("postgres: look for the table %s: %w", m.Table, err)
+	}
+	if foreign {
+		return fmt.Errorf("%w: it has no table %s; %s", ErrOtherService, m.Table, "check the database URLs of "+m.Service)
+	}
+	return nil
 }
 
 func setForMigrations(ctx context.Context, conn *pgx.Conn) error {
@@ -182,6 +212,9 @@ func (m Migrations) Current(ctx context.Context, db DB) (int64, error) {
 // Ready is nil when the database has at least the version that this binary needs. A newer one is fine, because a
 // release expands the schema before it contracts it; an older one is ErrSchemaBehind.
 func (m Migrations) Ready(ctx context.Context, db DB) error {
+	if err := m.own(ctx, db); err != nil {
+		return err
+	}
 	required, err := m.Required()
 	if err != nil {
 		return err

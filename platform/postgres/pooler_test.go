@@ -215,3 +215,17 @@ func grant(t *testing.T, to, sql string) {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(ctx))
 }
+
+// TestOtherService names a database with another service's tables before it asks for rights, which would break their separation.
+func TestOtherService(t *testing.T) {
+	t.Parallel()
+	direct, role := pgtest.URL(t, notes), newLogin(t, "inherit")
+	letters := postgres.Migrations{FS: notes.FS, Service: "letters", Table: "letters"}
+	require.ErrorIs(t, letters.Up(t.Context(), role.url(t, direct)), postgres.ErrOtherService)
+	pool, err := postgres.OpenFor(t.Context(), "letters", postgres.Config{URL: role.url(t, direct), Timeouts: usual})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	require.ErrorIs(t, pool.Ready(t.Context(), letters), postgres.ErrOtherService)
+	letters.Table = "notes"
+	require.NotErrorIs(t, letters.Up(t.Context(), role.url(t, direct)), postgres.ErrOtherService)
+}

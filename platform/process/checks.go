@@ -108,19 +108,6 @@ func judgeSkew(skew time.Duration) (string, error) {
 	return said, nil
 }
 
-// OwnSchema tells the database of this service from another's, by a table that no other has: the schemas of two services may have the
-// same version.
-func OwnSchema(ctx context.Context, db postgres.DB, table string) error {
-	own := false
-	if err := db.QueryRow(ctx, `select to_regclass($1) is not null`, table).Scan(&own); err != nil {
-		return fmt.Errorf("look for the table %s: %w", table, err)
-	}
-	if !own {
-		return fmt.Errorf("the database is another service's: it has no table %s", table)
-	}
-	return nil
-}
-
 // PlainText is a Warning when gRPC leaves this machine without TLS: served here for others, or called elsewhere. A zero address
 // is none.
 func PlainText(files rpc.TLSFiles, served config.Addr, called ...config.Addr) error {

@@ -120,9 +120,6 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := migrations.Ready(ctx, pool); err != nil {
 		return "", err
 	}
-	if err := process.OwnSchema(ctx, pool, "sms_messages"); err != nil {
-		return "", err
-	}
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deploy.md, A database of your own", err)
 	}

@@ -100,7 +100,9 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
 	process.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
-	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	if err := working(ctx); errors.Is(err, postgres.ErrOtherService) {
+		return err
+	} else if err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{

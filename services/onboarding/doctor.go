@@ -247,9 +247,6 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := Migrations().Ready(ctx, pool); err != nil {
 		return "", err
 	}
-	if err := process.OwnSchema(ctx, pool, "conversation_sessions"); err != nil {
-		return "", err
-	}
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deploy.md, A database of your own", err)
 	}

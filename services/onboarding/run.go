@@ -103,7 +103,9 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	process.LogPlainText(ctx, deps.Log, cfg.TLS, cfg.Addr, cfg.MessagingAddr)
 	ready := func(ctx context.Context) error { return errors.Join(s.loops.Ready(), s.ready(ctx)) }
-	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	if err := ready(ctx); errors.Is(err, postgres.ErrOtherService) {
+		return err
+	} else if err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
 	begun := &beginning{messaging: s.messaging, since: deps.Now(), now: deps.Now, log: deps.Log}

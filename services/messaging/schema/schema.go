@@ -17,5 +17,5 @@ func Migrations() postgres.Migrations {
 	if err != nil {
 		panic(err) // only a malformed path could do this, and it is the constant above
 	}
-	return postgres.Migrations{FS: files, Service: "messaging"}
+	return postgres.Migrations{FS: files, Service: "messaging", Table: "sms_messages"}
 }

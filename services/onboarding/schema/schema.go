@@ -17,5 +17,5 @@ func Migrations() postgres.Migrations {
 	if err != nil {
 		panic(err) // the path is a constant of this file
 	}
-	return postgres.Migrations{FS: sub, Service: "onboarding"}
+	return postgres.Migrations{FS: sub, Service: "onboarding", Table: "conversation_sessions"}
 }
