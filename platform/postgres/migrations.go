@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,9 @@ const (
 	lockPeriod = 1
 	lockPolls  = 300
 )
+
+// codeNotPermitted is the SQLSTATE of a login without a right.
+const codeNotPermitted = "42501"
 
 const (
 	// sqlMigrationTimeouts bounds how long a migration waits for a table: a later statement queues behind the migration. It takes
@@ -68,6 +72,9 @@ func (m Migrations) Up(ctx context.Context, url string) error {
 			_, err := p.Up(ctx)
 			return err
 		})
+		if refused, is := errors.AsType[*pgconn.PgError](err); is && refused.Code == codeNotPermitted && m.Service != "" {
+			return fmt.Errorf("%w; set %s_DATABASE_MIGRATE_URL to the owner's login", err, strings.ToUpper(m.Service))
+		}
 		if !lockedOut(err) {
 			return err
 		}

@@ -229,3 +229,13 @@ func TestOtherService(t *testing.T) {
 	letters.Table = "notes"
 	require.NotErrorIs(t, letters.Up(t.Context(), role.url(t, direct)), postgres.ErrOtherService)
 }
+
+// TestMigrateWithoutTheOwner names the variable that is to have the owner's login.
+func TestMigrateWithoutTheOwner(t *testing.T) {
+	t.Parallel()
+	direct, role := pgtest.URL(t, notes), newLogin(t, "inherit")
+	grant(t, direct, "grant notes_tenant, notes_worker to "+role.name)
+	schema := postgres.Migrations{FS: notes.FS, Service: "notes"}
+	err := schema.Up(t.Context(), role.url(t, pgtest.URL(t, postgres.Migrations{})))
+	require.ErrorContains(t, err, "set NOTES_DATABASE_MIGRATE_URL to the owner's login")
+}
