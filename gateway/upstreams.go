@@ -46,7 +46,7 @@ type upstream struct {
 	name string
 	*grpc.ClientConn
 
-	believed atomic.Bool // it has taken a token of ours
+	believed atomic.Bool // it has taken our token
 }
 
 // dial connects to the services. The callbacks of QStash and Twilio are passed on as the gateway itself; the calls of a person

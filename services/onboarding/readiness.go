@@ -24,7 +24,7 @@ const (
 	messagingTimeout = time.Second
 )
 
-// addKey says what to do where messaging takes no token of ours.
+// addKey names the mend where messaging refuses our tokens.
 const addKey = "add the public key of ONBOARDING_SIGNING_KEY to SERVICE_PUBLIC_KEYS there, and keep the clocks by NTP"
 
 // beginning is the readiness of a process that has just started: messaging has to be reached and believe our key once, or its first steps would be refused.
@@ -36,7 +36,7 @@ type beginning struct {
 	log       *slog.Logger
 
 	over    atomic.Bool
-	refused atomic.Bool // messaging believes no token of ours, which does not end by waiting
+	refused atomic.Bool // messaging refuses our tokens, which does not end by waiting
 }
 
 func (b *beginning) ready(ctx context.Context) error {
