@@ -101,6 +101,8 @@ func TestRun(t *testing.T) {
 				return code == http.StatusOK
 			}, 10*time.Second, 50*time.Millisecond, url)
 		}
+		_, body := get(t, r.url+"/readyz")
+		require.JSONEq(t, `{"status": "ready"}`, body)
 		_, shown := get(t, r.ops+"/debug/config")
 		require.NotContains(t, shown, twilioToken)
 		require.Eventually(t, func() bool { // it is counted once the page is written, which is after it can be read
