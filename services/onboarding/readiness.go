@@ -27,8 +27,8 @@ const (
 // addKey names the mend where messaging refuses our tokens.
 const addKey = "add the public key of ONBOARDING_SIGNING_KEY to SERVICE_PUBLIC_KEYS there, and keep the clocks by NTP"
 
-// beginning is the readiness of a process that has just started: messaging has to be reached and believe our key once, or its first steps would be refused.
-// That messaging goes away later changes nothing: restarting it must not take onboarding out of service.
+// beginning is the readiness of a process that has just started: messaging has to be reached and believe our key once, or its first
+// steps would be refused. That messaging goes away later changes nothing: restarting it must not take onboarding out of service.
 type beginning struct {
 	messaging *grpc.ClientConn
 	since     time.Time

@@ -118,7 +118,8 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	}
 	w.ringing = queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
-		Wake: w.alarms.wake, Workers: alarmclock.Workers, Timeout: alarmclock.Timeout, Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
+		Wake: w.alarms.wake, Workers: alarmclock.Workers, Timeout: alarmclock.Timeout,
+		Lease: alarmLease, Poll: poll, Ahead: ahead, Linger: linger,
 		Metrics: counted, MaxLost: alarmMaxLost, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
