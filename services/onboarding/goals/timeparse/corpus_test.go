@@ -169,3 +169,16 @@ func TestTimes(t *testing.T) {
 	require.NoError(t, columns.Flush())
 	t.Log(out.String())
 }
+
+// Until four in the morning people may call the day that has begun tomorrow, so the answer names the day.
+func TestTomorrowOfTheNightIsSaidByItsName(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, now, want string }{
+		{name: "AfterMidnight", now: "2026-11-20T00:30:00Z", want: "Saturday, 21 November, at 09:00"},
+		{name: "InTheMorning", now: "2026-11-20T08:30:00Z", want: "tomorrow at 09:00"},
+	} {
+		now, err := time.Parse(time.RFC3339, tt.now)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, timeparse.Read("call mom tomorrow at 9am", "en", time.UTC, now).Understood, tt.name)
+	}
+}

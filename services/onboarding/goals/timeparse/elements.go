@@ -41,6 +41,8 @@ func (p *parser) amount(of span) (total Amount, ok bool) {
 			n += 0.5
 		case it.code == 'q':
 			ok = ok && total.add(0.5, last)
+		case it.code == 'k':
+			ok = ok && total.add(0.25, last)
 		case it.code == 'F':
 			ok = total.add(float64(it.value), Amount{Exact: time.Minute})
 			n, last = -1, Amount{Exact: time.Hour}
@@ -66,6 +68,12 @@ func readAmount(p *parser, g groups) (element, bool) {
 	of := p.lead(g) == 'f' && p.code(g.to()) == 'v' // "after 10 minutes of boiling"
 	ok = ok && !of && (p.code(g.to()-1) != '=' || p.ends(g.to()))
 	return element{kind: aRelative, led: among(p.lead(g), "if="), about: about, amount: amount}, ok
+}
+
+// readDuration reads how long something lasts.
+func readDuration(p *parser, g groups) (element, bool) {
+	amount, _ := p.amount(g["amount"])
+	return element{kind: aDuration, led: true, amount: amount}, true
 }
 
 // readFrom reads an amount of days and the day that it is counted from: "a week from Friday".
@@ -165,7 +173,8 @@ func readPast(p *parser, g groups) (element, bool) {
 	said := p.text[min(minute.start, hour.start):p.items[g.to()-1].end]
 	c := clock{hour: hour.value, minute: minute.value, said: said, sure: hour.value > 12, half: p.lang.twelve() && hour.value <= 12}
 	word := among(minute.code, "qk") || p.starts(g.from()) && (minute.digits == 0 || p.code(g["to"].from) == 'p')
-	ok := (p.firm(g) || word || p.beforeElement(g.from()) != nil) && p.ends(g.to())
+	ranges := g.has("to") && minute.digits > 0 && hour.digits > 0 // "saturday 10 to 11"
+	ok := (p.firm(g) || word || p.beforeElement(g.from()) != nil && !ranges) && p.ends(g.to())
 	ok = ok && c.minute%5 == 0 && c.minute > 0 && c.minute <= 30 && c.hour >= 1 && c.hour <= 24
 	if g.has("to") {
 		c.minute = -c.minute

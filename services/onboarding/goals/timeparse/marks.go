@@ -42,6 +42,8 @@ func (p *parser) letter(i int) byte {
 		return 'C'
 	case number && p.mayBeHour(i), it.unknown() && p.misspelt(it):
 		return 'B'
+	case p.strange(i):
+		return 'Q'
 	case number:
 		return 'g'
 	case it.sign != 0 && (it.sign != '\'' || it.code == '_'):
@@ -59,7 +61,7 @@ func (p *parser) mayBeHour(i int) bool {
 	led := among(before.code, "@xi=fb") || before.is("limit", "soft")
 	behind := before.in != nil || (before.kind != 'a' || before.code == '&') && before.digits == 0 && p.item(i-2).in != nil
 	switch {
-	case p.continues(i) && before.code == ':', joined && next.code == ':':
+	case p.continues(i) && before.code == ':', joined && next.code == ':', written.MatchString(it.text), p.dotted(i):
 		return true
 	case it.digits > 4, p.phone(i), before.is("money", "numbered"), before.is("measure") && before.kind == 'a':
 		return false
@@ -96,6 +98,45 @@ func (p *parser) pair(i int) bool {
 	return (!money || mark == '/') && first && second.value < 60 && (second.digits == 2 || among(mark, "/-"))
 }
 
+// written matches a date in figures alone, which no form reads: 20261205, 05122026.
+var written = regexp.MustCompile(`^(?:20\d\d[01]\d[0-3]\d|[0-3]\d[0-3]\d20\d\d)$`)
+
+// dotted reports whether a number is in a date with dots that no form has read: "5.12 at 9am", "5.12.2026".
+func (p *parser) dotted(i int) bool {
+	for from := i; from >= max(0, i-4); from -= 2 {
+		day, month, before := p.item(from), p.item(from+2), p.item(from-1)
+		dots := p.code(from+1) == '.' && month.glued && p.item(from+1).glued
+		if !dots || day.digits > 2 || month.digits > 2 || day.value < 1 || month.value < 1 || before.is("money", "numbered") || p.counts(from+2) {
+			continue
+		}
+		year := p.code(from+3) == '.' && p.item(from+4).glued && (p.item(from+4).digits == 2 || p.item(from+4).value/100 == 20)
+		alone := i <= from+2 && (before.code == 'o' || p.item(from+3).in != nil || p.code(from+3) == '.' && p.item(from+4).in != nil)
+		if min(day.value, month.value) <= 12 && max(day.value, month.value) <= 31 && (year || alone) {
+			return true
+		}
+	}
+	return false
+}
+
+// zoned matches how the names of zones end.
+var zoned = regexp.MustCompile(`^[A-Z]{2,3}T$`)
+
+// strange reports whether a word that we do not know may change the time next to it: between a time or the beginning and the word that joins
+// what is to be done ("evryday to call"), a zone behind a time of day, or a day cut short.
+func (p *parser) strange(i int) bool {
+	it, before, next := &p.items[i], p.item(i-1), p.item(i+1)
+	switch {
+	case it.is("cut short"):
+		name := it.capital && i > 0 || before.is("verb", "report", "with") && !before.is("remind") || among(before.code, "cpv&")
+		return !name && (before.in != nil || next.in != nil)
+	case !it.unknown():
+		return false
+	case before.in != nil && before.in.kind == aClock && zoned.MatchString(p.text[it.start:it.end]):
+		return p.text != strings.ToUpper(p.text)
+	}
+	return p.starts(i) && among(next.code, "cvp") && p.item(i+2).is("verb")
+}
+
 // phone reports whether a number is a part of a long one: "555-1234", "+1 415 555 0100".
 func (p *parser) phone(i int) bool {
 	for _, step := range []int{1, -1} {
@@ -111,7 +152,10 @@ func (p *parser) phone(i int) bool {
 // misspelt reports whether a word is one slip from a word of time: one letter is another one, or two changed places. In a long word the
 // vowels do not count: "wendsday".
 func (p *parser) misspelt(it *item) bool {
-	return len(it.text) >= 5 && slices.ContainsFunc(p.lang.core[it.text[0]], func(right string) bool {
+	return len(it.text) >= 4 && slices.ContainsFunc(p.lang.core[it.text[0]], func(right string) bool {
+		if len(it.text) == 4 || strings.HasPrefix(right, it.text) { // "frid"
+			return strings.HasPrefix(right, it.text) && p.lang.words[right].code != '_' && !it.capital
+		}
 		a, b := vowels.Replace(it.text), vowels.Replace(right)
 		return near(it.text, right) || len(it.text) >= 7 && len(right) >= 7 && near(a, b) && (max(len(a), len(b)) >= 6 || a == b)
 	})
@@ -151,6 +195,9 @@ func (p *parser) content(e *element) bool {
 	switch {
 	case p.starts(e.from):
 		return p.code(e.from) == 'p' && p.item(e.to).is("meeting") // "wake me up for 6am flight"
+	case e.kind == aPart && p.items[e.from].capital && p.item(e.to).capital && p.code(e.to) == '_', // "watch Friday Night Lights"
+		e.kind == aClock && e.clock.half && p.items[e.to-1].digits > 0 && p.item(e.to).capital && p.item(e.to).unknown(): // "at 9 Elm"
+		return true
 	case before.is("meeting", "soft", "limit"), e.kind == aDay && before.is("numbered"), among(before.code, "cvpflb<"),
 		e.kind == aClock && !e.led && among(before.code, "i="), e != p.elements[0] && before.code == '&',
 		strings.Count(text, `"`)%2 == 1, strings.Count(text, "“") > strings.Count(text, "”"), strings.Count(text, "«") > strings.Count(text, "»"):

@@ -26,7 +26,7 @@ func (g groups) to() int              { return g[""].to }
 
 // shared has what patterns have in common.
 var shared = strings.NewReplacer(
-	"AMOUNT", `(?:SINGLE(?:,?(?: &)? SINGLE)*(?: & a? q|(?: &)? [n2])?)`, "SINGLE", `(?:[an1239](?:[.,][123])?(?: & a? q)? -? [uHhs]|F)`,
+	"AMOUNT", `(?:SINGLE(?:,?(?: &)? SINGLE)*(?: & a? [qk]|(?: &)? [n2])?)`, "SINGLE", `(?:[an1239](?:[.,][123])?(?: & a? q)? -? [uHhs]|F)`,
 	"MONTH", `[mj]`, "DATE", `(?:[ivop] )*`, "AT", `(?:[@xp] )?`,
 )
 
@@ -34,8 +34,8 @@ var shared = strings.NewReplacer(
 var readers = map[string]func(p *parser, g groups) (element, bool){
 	"amount": readAmount, "from": readFrom, "clock": readClock, "past": readPast, "day": readDay, "weekday": readWeekday, "date": readDate,
 	"the day": readTheDay, "day of month": readDayOfMonth, "part": readPart,
+	"duration": readDuration,
 	"passed":   func(*parser, groups) (element, bool) { return element{kind: aPassed, led: true}, true },
-	"duration": func(*parser, groups) (element, bool) { return element{kind: aDuration, led: true}, true },
 }
 
 func newForm(reader, pattern string) form {

@@ -18,6 +18,9 @@ var parts = [][2]int{{}, {0, 6}, {0, 11}, {12, 19}, {16, 23}, {18, 23}}
 
 const night = 5
 
+// evening is the hour from which tonight is as likely as tomorrow.
+const evening = 18
+
 // meaning collects what the elements of a text say together.
 type meaning struct {
 	days   []*element
@@ -25,11 +28,13 @@ type meaning struct {
 	amount *Amount
 	part   int // of parts
 	about  bool
+	lasts  bool // for days
+	rising bool // the goal happens early in the day
 }
 
 // sum puts the elements together that name nothing, and reports whether they fit.
 func (p *parser) sum() (m meaning, fits bool) {
-	fits = !p.doubtful
+	fits, m.rising = !p.doubtful, p.has("rising")
 	for _, e := range p.elements {
 		if e.named {
 			continue
@@ -43,10 +48,12 @@ func (p *parser) sum() (m meaning, fits bool) {
 			fits, m.amount = fits && m.amount == nil, &e.amount
 		case aPassed:
 			fits = false
-		case aPart, aDuration: // a duration stays in the goal
+		case aDuration: // it stays in the goal
+			m.lasts = m.lasts || e.amount.Days > 0 || e.amount.Months > 0
+		case aPart:
 		}
-		evening := min(e.part, m.part) == night-1 // and night
-		fits = fits && (e.part == 0 || m.part == 0 || e.part == m.part || evening)
+		late := min(e.part, m.part) == night-1 // evening and night
+		fits = fits && (e.part == 0 || m.part == 0 || e.part == m.part || late)
 		m.part, m.about = max(e.part, m.part), m.about || e.about
 	}
 	return m, fits && len(m.days) <= 2
@@ -62,6 +69,7 @@ func (p *parser) meant() (meaning, bool) {
 		}
 	}
 	m, fits := p.sum()
+	fits = fits && !(m.lasts && m.clock != nil) // "at 8am for a month" is each day of it
 	if m.amount != nil {
 		onlyDays := m.amount.Exact == 0 && m.amount.Months == 0
 		return m, fits && len(m.days) == 0 && (m.clock == nil && m.part == 0 || m.clock != nil && onlyDays)
@@ -125,14 +133,34 @@ func (m *meaning) resolve(p person) Reading {
 	for _, d := range dates {
 		for _, minute := range options {
 			if r := p.onClock(d.Add(time.Duration(minute) * time.Minute)); r.Kind == At {
+				if m.either(&p, minute, r) {
+					return Reading{Kind: Unclear}
+				}
 				chosen := fmt.Sprintf(p.say["chosen"], c.said, clockText(minute), clockText(minute+12*60))
 				return r.noted(m.part == 0 && !c.sure, chosen).noted(m.about, p.say["about"])
 			}
 		}
 	}
-	evening := time.Duration((c.hour%12+12)*60+c.minute) * time.Minute // may be meant, and is still to come
-	open := c.half && m.part == 0 && p.onClock(dates[len(dates)-1].Add(evening)).Kind == At
+	second := time.Duration((c.hour%12+12)*60+c.minute) * time.Minute // may be meant, and is still to come
+	open := c.half && m.part == 0 && p.onClock(dates[len(dates)-1].Add(second)).Kind == At
 	return Reading{Kind: Unclear, Past: !open}
+}
+
+// either reports whether a bare hour may as well be one of the other half of the day: the evening of "wake me at 6", and what is taken for
+// tomorrow while that hour of tonight or of the early morning comes first.
+func (m *meaning) either(p *person, minute int, taken Reading) bool {
+	hour := m.clock.hour
+	if !m.clock.half || m.clock.sure || m.part != 0 {
+		return false
+	}
+	other := time.Duration((minute+12*60)%(24*60)) * time.Minute
+	first := p.onClock(p.today().Add(other))
+	if first.Kind != At {
+		first = p.onClock(p.today().AddDate(0, 0, 1).Add(other))
+	}
+	sooner := len(m.days) == 0 && m.amount == nil && first.At.Before(taken.At)
+	likely := hour >= 9 && p.now.In(p.zone).Hour() >= evening || hour == 5 || hour == 6
+	return m.rising && minute >= 12*60 || sooner && likely
 }
 
 // noted puts a note before those that a reading has.
@@ -237,7 +265,7 @@ func (p *person) understood(instant time.Time) string {
 	switch ahead := midnight(instant).Sub(p.today()); {
 	case ahead == 0:
 		form = "today"
-	case ahead == 24*time.Hour:
+	case ahead == 24*time.Hour && p.now.In(p.zone).Hour() >= 4: // before, their tomorrow may be today
 		form = "tomorrow"
 	case instant.Year() == p.today().Year():
 		form = "other"

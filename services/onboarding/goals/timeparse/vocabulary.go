@@ -135,6 +135,7 @@ func (l *language) add(class, value, phrase string) {
 	case e.code == 0 || class == "plain":
 		e.code = '_'
 	}
+	e.core = e.core || e.is("repeat", "often")
 	for _, sign := range slices.Backward(l.signs) { // the first one counts
 		if e.is(sign[1:]) {
 			e.sign = sign[0]
