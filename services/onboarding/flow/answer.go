@@ -39,10 +39,11 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 	case Text:
 		return Value{Type: Text, Text: text}, text != "" && len([]rune(text)) <= s.Expect.Limit
 	case YesNo: // "later" and "tomorrow" are neither
+		phrase := replied(f.texts[f.Language(said.Locale)].Texts[s.Text], text)
 		switch {
-		case f.says(said.Locale, no, text), reading.Declined(text):
+		case f.says(said.Locale, no, text), reading.Declined(text), phrase == no:
 			return Value{Type: YesNo, Text: no}, true
-		case f.says(said.Locale, yes, text), reading.Agreed(text):
+		case f.says(said.Locale, yes, text), reading.Agreed(text), phrase == yes:
 			return Value{Type: YesNo, Text: yes}, true
 		}
 	case Choice:
@@ -50,7 +51,7 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 			return Value{Type: Choice, Text: choice}, true
 		}
 	case Number:
-		if n, ok := number(text, said.Locale); ok && n >= s.Expect.Min && n <= s.Expect.Max && (!s.Expect.Whole || n == float64(int64(n))) {
+		if n, ok := f.number(s, text, said.Locale); ok && n >= s.Expect.Min && n <= s.Expect.Max && (!s.Expect.Whole || n == float64(int64(n))) {
 			return Value{Type: Number, Number: n}, true
 		}
 	case Any: // no answer has it
@@ -79,33 +80,34 @@ func (f *Flow) says(locale, choice, text string) bool {
 	return slices.ContainsFunc(f.texts[f.Language(locale)].Choices[choice], func(word string) bool { return fold(word) == fold(text) })
 }
 
-// mostWords is the most words of an answer that names a choice by its number: "option 2 please".
+// mostWords is the most words of an answer whose number may contradict the choice that it names: "bill 2".
 const mostWords = 3
 
-// choice finds the one choice that a text names: by a word of it, else by its number. A text that names two is unclear, and so is one that
-// says what is not.
+// choice finds the one choice that a text names: by a word of it, else by its place, else by a phrase like "of course". A text that names
+// two is unclear, and so is one that says what is not.
 func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	text = norm.NFKC.String(text) // a digit of another form is a digit
-	e := f.texts[f.Language(said.Locale)]
-	named, counted, rest := e.named(s.Expect.Choices, text)
-	numbers, short := digits.FindAllString(rest, 2), len(letters.Words(text)) <= mostWords
-	place := -1 // of the one number that no word of a choice has
-	if len(numbers) == 1 {
-		if n, err := strconv.Atoi(numbers[0]); err == nil && n <= len(s.Expect.Choices) {
-			place = n - 1
-		}
-	}
+	e, choices := f.texts[f.Language(said.Locale)], s.Expect.Choices
+	named, counted, rest := e.named(choices, text)
+	numbers := digits.FindAllString(rest, 2)
 	switch {
-	case len(named) > 1, reading.Negated(rest, said.Locale), len(named) == 0 && reading.Negated(text, said.Locale):
-		return "", false
-	case len(named) == 1:
-		at := slices.Index(s.Expect.Choices, named[0])
-		another := place >= 0 && short || counted && len(numbers) > 0 // "bill 2", "2 pm or 3"
-		return named[0], place == at || !another
-	case place < 0 || !short || strings.ContainsAny(text, "-+/%,") || e.measures(s.Expect.Choices, rest) || isTime(text, said):
+	case len(named) == 0:
+		phrase := e.affirms(choices, replied("", text))
+		place := e.place(choices, text)
+		if phrase == "" && place > 0 && place <= len(choices) && !reading.Negated(text, said.Locale) {
+			phrase = choices[place-1]
+		}
+		return phrase, phrase != ""
+	case len(named) > 1, reading.Negated(rest, said.Locale):
 		return "", false
 	}
-	return s.Expect.Choices[place], true
+	n, err := strconv.Atoi(strings.Join(numbers, " "))
+	placed := err == nil && n > 0 && n <= len(choices) // by the one number that no word of a choice has
+	if placed && n == 1+slices.Index(choices, named[0]) {
+		return named[0], true
+	}
+	another := placed && len(letters.Words(text)) <= mostWords || counted && len(numbers) > 0 // "bill 2", "2 pm or 3"
+	return named[0], !another
 }
 
 // named lists the choices that a text names, reports whether a word by which it does has a figure, and returns the text without those
@@ -115,11 +117,11 @@ func (e edition) named(choices []string, text string) (named []string, counted b
 	var words []word
 	for _, choice := range choices {
 		for _, w := range e.words(choice) {
-			words = append(words, word{apart(w), choice})
+			words = append(words, word{strings.TrimSpace(contracted(" " + apart(w) + " ")), choice})
 		}
 	}
 	slices.SortStableFunc(words, func(a, b word) int { return len(b.text) - len(a.text) })
-	rest = " " + apart(text) + " "
+	rest = contracted(" " + apart(text) + " ")
 	for _, w := range words {
 		for w.text != "" && strings.Contains(rest, " "+w.text+" ") {
 			rest = strings.Replace(rest, " "+w.text+" ", "  ", 1) // two spaces: what stood around it is no row of words
@@ -130,26 +132,6 @@ func (e edition) named(choices []string, text string) (named []string, counted b
 		}
 	}
 	return named, counted, rest
-}
-
-// measures reports whether a text has what stands with a figure in the words of a choice: where "2 kg" is one, "3 kg" is not the third.
-func (e edition) measures(choices []string, rest string) bool {
-	for _, choice := range choices {
-		for _, w := range e.words(choice) {
-			for part := range strings.FieldsSeq(apart(w)) {
-				if digits.MatchString(w) && !digits.MatchString(part) && strings.Contains(rest, " "+part+" ") {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// isTime reports whether a text names a time of day from its figure on: "2pm" is not the second of mornings and evenings.
-func isTime(text string, said Said) bool {
-	from := digits.FindStringIndex(text)
-	return from != nil && timeparse.Read(text[from[0]:], said.Locale, said.zone(), said.At).Kind == timeparse.At
 }
 
 var (
@@ -166,6 +148,16 @@ func fold(text string) string { return strings.Join(letters.Words(text), " ") }
 
 // numeral is a number with its separators. A space separates thousands, and nothing else.
 var numeral = regexp.MustCompile(`[-−]?\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?\b|[-−]?\d[\d.,]*\d|[-−]?\d`)
+
+// number reads the number that a step asks for. In the answer to a scale it is a rating, and no time, length or count of other things.
+func (f *Flow) number(s Step, text, locale string) (float64, bool) {
+	rates := f.rates(s, locale)
+	if rates {
+		text = outOf(norm.NFKC.String(text), s.Expect.Max)
+	}
+	n, ok := number(text, locale)
+	return n, ok && (!rates || rated(text, s.Expect.Max))
+}
 
 // number finds the one number of a text. A separator before exactly three digits, or one that stands twice, separates thousands, unless the
 // language writes its decimals so. A text with words of another size, such as "2 thousand" or "2k", is unclear.
