@@ -36,7 +36,7 @@ type flowFolder struct {
 	Dir string `arg:"" type:"existingdir" help:"The folder with flow.yaml and the texts."`
 }
 
-func (f flowFolder) read() (flow.Flow, error) { return flow.Parse(os.DirFS(f.Dir)) }
+func (f flowFolder) read() (flow.Flow, error) { return flow.Check(os.DirFS(f.Dir)) }
 
 type flowCheckCommand struct{ flowFolder }
 

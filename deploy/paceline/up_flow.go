@@ -35,7 +35,7 @@ func readFlow(dir string) (flow.Flow, map[string]string, error) {
 	if err != nil {
 		return flow.Flow{}, nil, err
 	}
-	f, err := flow.Parse(os.DirFS(dir))
+	f, err := flow.Check(os.DirFS(dir))
 	return f, files, err
 }
 

@@ -45,7 +45,7 @@ func (f *Flow) Measure(language, text string) Measured {
 		m.Problems = []string{"is empty"}
 		return m
 	}
-	m.Problems = f.textProblems(language, text)
+	m.Problems = append(f.textProblems(language, text), f.senseProblems(text)...)
 	return m
 }
 

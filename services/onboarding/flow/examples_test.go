@@ -22,7 +22,7 @@ func TestExamples(t *testing.T) {
 	require.Greater(t, len(plays), 12)
 	for _, name := range plays {
 		folder := filepath.Dir(filepath.Dir(name))
-		f, err := flow.Parse(os.DirFS(folder))
+		f, err := flow.Check(os.DirFS(folder))
 		require.NoError(t, err)
 		require.Equal(t, filepath.Base(folder), f.Name)
 		script, err := os.ReadFile(name)

@@ -24,6 +24,7 @@ type edition struct {
 	Texts   map[string]string   // by key
 	Choices map[string][]string // the words for a choice, the first as it is shown
 	Person  []string            // words that ask for a person, with those that always do
+	cut     []string            // the texts that a comment follows
 	lines   map[string]int      // where each text stands, each choice by choiceKey, and the keys of the file with a colon
 }
 
@@ -82,6 +83,9 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 				name = choiceKey(name)
 			}
 			e.lines[name] = value.Content[j].Line
+			if text := value.Content[j+1]; key.Value == "texts" && text.Style == 0 && text.LineComment != "" {
+				e.cut = append(e.cut, name)
+			}
 		}
 	}
 	for key, text := range e.Texts {

@@ -200,7 +200,7 @@ func parse(files map[string]string) (flow.Flow, error) {
 	if len(found) > 0 {
 		return flow.Flow{}, found
 	}
-	parsed, err := flow.Parse(folder(files))
+	parsed, err := flow.Check(folder(files))
 	if err != nil {
 		return flow.Flow{}, err
 	}
