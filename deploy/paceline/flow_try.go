@@ -75,6 +75,9 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 			if err := t.flow.WrongField(t.flow.Steps[do.Step], answer.Field); err != nil {
 				t.say("(" + err.Error() + ")")
 			}
+			if problem := t.flow.WrongBranch(do.Step, answer.Branch); problem != "" {
+				t.say("(" + problem + ")")
+			}
 		}
 		return flow.Called{OK: ok, Branch: answer.Branch, Field: answer.Field}, nil
 	case flow.OpenTicket:

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -32,6 +33,27 @@ func (f *Flow) check(found *Problems) {
 		f.Steps[id] = s
 	}
 	f.checkEntry(found)
+}
+
+// checkRest finds steps and texts that are missing where the form of other steps is wrong already: all that is wrong is reported at once.
+func (f *Flow) checkRest(found *Problems) {
+	for _, id := range f.Order {
+		for _, next := range f.Steps[id].next() {
+			if !slices.Contains(f.ids, next) {
+				found.addf(File, f.Steps[id].Line, "step %s leads to %s, which is no step", id, next)
+			}
+		}
+	}
+	used := f.used()
+	for _, language := range f.Languages {
+		e, read := f.texts[language]
+		for _, key := range slices.Sorted(maps.Keys(used)) {
+			if text := e.Texts[key]; read && strings.TrimSpace(text) == "" {
+				line := cmp.Or(e.lines[key], e.lines["texts:"])
+				found.addf(language+".yaml", line, "text %s is missing; step %s of %s sends it", key, used[key], File)
+			}
+		}
+	}
 }
 
 // taken are the state tokens of the deployment's own conversation, by which its sessions are known.
@@ -68,6 +90,9 @@ func Keyword(text string) string { return fold(text) }
 // celProblem returns what CEL says, in words of flows where a name is unknown.
 func celProblem(fields map[string]Field, err error) string {
 	said := place.ReplaceAllString(firstLine(err.Error()), "")
+	if strings.HasPrefix(said, "token recognition error at: '=") || assigned.MatchString(said) {
+		return "it compares with =; write =="
+	}
 	if mixed := overload.FindStringSubmatch(said); mixed != nil {
 		return fmt.Sprintf("%s cannot stand between a %s and a %s", mixed[1], mixed[2], mixed[3])
 	}
@@ -87,6 +112,7 @@ func celProblem(fields map[string]Field, err error) string {
 // The parts of what CEL says: where, within the condition, and which types an operator does not take together.
 var (
 	place    = regexp.MustCompile(`^ERROR: <input>:\d+:\d+: `)
+	assigned = regexp.MustCompile(`'=\s?'|\bat: '=`)
 	overload = regexp.MustCompile(`^found no matching overload for '_(\S+)_' applied to '\((\w+), (\w+)\)'$`)
 )
 

@@ -120,6 +120,14 @@ steps:
 	require.Equal(t, flow.Waiting, p.state.Phase)
 }
 
+// TestWrongBranch names a branch that a call does not have.
+func TestWrongBranch(t *testing.T) {
+	t.Parallel()
+	f := sample(t)
+	require.Equal(t, `step score has no branch "bookd", so it goes on with offer; its branches: none`, f.WrongBranch("score", "bookd"))
+	require.Empty(t, f.WrongBranch("score", ""))
+}
+
 // TestElsewhere begins at the question.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -146,6 +147,16 @@ func (f *Flow) WrongField(step Step, given any) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s must be %s", ErrFields, step.Save, f.Declared().form(step.Save))
+}
+
+// WrongBranch returns what is wrong with the branch that the host application chooses at a step; empty for nothing.
+func (f *Flow) WrongBranch(step, branch string) string {
+	s := f.Steps[step]
+	if _, has := s.Branches[branch]; has || branch == "" {
+		return ""
+	}
+	names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Branches)), ", "), "none")
+	return fmt.Sprintf("step %s has no branch %.40q, so it goes on with %s; its branches: %s", step, branch, s.Then, names)
 }
 
 // valueForms has the form of a value of each type, in words.

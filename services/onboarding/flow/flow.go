@@ -63,6 +63,7 @@ type Flow struct {
 	Fields       map[string]Field
 	Steps        map[string]Step
 	Order        []string // the steps as they stand in the file
+	ids          []string // also of steps that cannot be read
 	texts        map[string]edition
 	lines        map[string]int // of the keys of the file
 }

@@ -1,8 +1,11 @@
 package flow
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -28,6 +31,8 @@ var written = map[string]string{
 	"name":     "write a name: 1 to 40 of a-z, 0-9 and _, a letter first",
 	"state":    "write a state such as flow:step",
 	"call":     "write an address that begins with https://",
+
+	"languages": "write a language such as en or pt-BR",
 }
 
 // kinds of YAML values by the names that JSON Schema has for them.
@@ -63,13 +68,17 @@ func explain(e *jsonschema.ValidationError, at string, node *yaml.Node, found *P
 	here := locate(node, e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
 	case *kind.OneOf:
+		if near := nearest(e); near != nil {
+			explain(near, at, node, found)
+			return
+		}
 		if form := forms[formAt(e.InstanceLocation)]; form != "" {
 			found.addf(File, here.Line, "%s%s", place, form)
 			return
 		}
 	case *kind.AdditionalProperties:
 		for _, key := range k.Properties {
-			found.addf(File, keyLine(here, key), "%s%s is no key here", place, key)
+			found.addf(File, keyLine(here, key), "%s%s is no key here%s", place, key, keysAt(e.SchemaURL))
 		}
 		return
 	case *kind.PropertyNames:
@@ -84,6 +93,49 @@ func explain(e *jsonschema.ValidationError, at string, node *yaml.Node, found *P
 	for _, cause := range e.Causes {
 		explain(cause, at, node, found)
 	}
+}
+
+// nearest returns the one form of several whose keys a value has, so that only values in it are wrong; nil where none or two are near.
+func nearest(e *jsonschema.ValidationError) (near *jsonschema.ValidationError) {
+	for _, cause := range e.Causes {
+		leaf, deeper := cause, true
+		for len(leaf.Causes) > 0 {
+			leaf = leaf.Causes[0]
+			deeper = deeper && len(leaf.Causes) <= 1
+		}
+		for _, other := range cause.Causes {
+			deeper = deeper && len(other.InstanceLocation) > len(e.InstanceLocation)
+		}
+		if !deeper || len(leaf.InstanceLocation) <= len(e.InstanceLocation) {
+			continue
+		}
+		if near != nil {
+			return nil
+		}
+		near = cause
+	}
+	return near
+}
+
+// keysAt lists the keys that an object of the schema may have, as the end of a sentence.
+func keysAt(url string) string {
+	_, pointer, _ := strings.Cut(url, "#/")
+	var at any
+	if json.Unmarshal(schemaJSON, &at) != nil {
+		return ""
+	}
+	for part := range strings.SplitSeq(pointer, "/") {
+		object, _ := at.(map[string]any)
+		if next, has := object[part]; has {
+			at = next
+		}
+	}
+	object, _ := at.(map[string]any)
+	keys, _ := object["properties"].(map[string]any)
+	if len(keys) == 0 {
+		return ""
+	}
+	return "; the keys are " + strings.Join(slices.Sorted(maps.Keys(keys)), ", ")
 }
 
 // formAt returns the key whose value has several forms.
@@ -121,6 +173,9 @@ func reason(e *jsonschema.ValidationError) string {
 	case *kind.Required:
 		return strings.Join(k.Missing, ", ") + " is missing"
 	case *kind.Type:
+		if quoted := hint(e); strings.Contains(quoted, "duration") || strings.Contains(quoted, "text:") || strings.Contains(quoted, "name:") {
+			return quoted // in quotes it would be refused again
+		}
 		if k.Want[0] == "string" && k.Got != "object" && k.Got != "array" {
 			return "write it in quotes, for YAML takes it for " + k.Got
 		}

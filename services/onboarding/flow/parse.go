@@ -2,6 +2,7 @@ package flow
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -42,6 +43,8 @@ func Parse(folder fs.FS) (Flow, error) {
 		flow.checkTexts(&found)
 		flow.checkFiles(folder, &found)
 		flow.bound()
+	} else {
+		flow.checkRest(&found)
 	}
 	if err := found.err(); err != nil {
 		return Flow{}, err
@@ -114,6 +117,58 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 // lineOf finds the line in a message of the YAML library.
 var lineOf = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
 
+// advices has what to do, by a part of what the YAML library says.
+var advices = map[string]string{
+	"cannot start any token":          "indent with spaces and not with tabs, and quote a text that begins with a sign",
+	"mapping values are not allowed":  `quote a text with ": " in it, and indent the keys of a mapping alike`,
+	"did not find expected key":       "indent the keys of a mapping alike; a text in '...' has '' for an apostrophe",
+	"did not find expected ',' or":    "a comma or the closing sign is missing, or a text with a sign is not quoted",
+	"found unexpected end of stream":  "a quotation mark is not closed",
+	"could not find expected ':'":     "a key needs a colon and a space behind it",
+	"did not find expected node cont": "a value is missing, or a text that begins with a sign is not quoted",
+}
+
+// The bounds of the search for a broken line: how many lines one mapping goes on over, how many of those are passed, and how long a file is.
+const (
+	ahead    = 50
+	passed   = 5
+	searched = 64 << 10
+)
+
+// brokenAt returns the line from which on a file cannot be read: the library often names the one where the mapping around it begins. It is 0
+// for a long file.
+func brokenAt(source []byte) int {
+	if len(source) > searched {
+		return 0
+	}
+	lines := bytes.SplitAfter(source, []byte("\n"))
+	reads := func(n int) bool {
+		var doc yaml.Node
+		err := yaml.NewDecoder(bytes.NewReader(bytes.Join(lines[:n], nil))).Decode(&doc)
+		return err == nil || errors.Is(err, io.EOF)
+	}
+	whole := 0
+	for range passed { // a mapping over several lines cannot be read before its end, and is not broken
+		broken := len(lines)
+		for whole+1 < broken {
+			if middle := (whole + broken) / 2; reads(middle) {
+				whole = middle
+			} else {
+				broken = middle
+			}
+		}
+		end := min(broken+ahead, len(lines)-1)
+		for end > broken && !reads(end) {
+			end--
+		}
+		if end <= broken {
+			break
+		}
+		whole = end
+	}
+	return whole + 1
+}
+
 // addYAML adds a problem that the YAML library found.
 func (p *Problems) addYAML(file string, line int, err error) {
 	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "yaml: "))
@@ -123,8 +178,10 @@ func (p *Problems) addYAML(file string, line int, err error) {
 		}
 		text = text[len(match[0]):]
 	}
-	if strings.Contains(text, "cannot start any token") {
-		text += "; indent with spaces and not with tabs, and quote a text that begins with a sign"
+	for said, advice := range advices {
+		if strings.Contains(text, said) {
+			text += "; " + advice
+		}
 	}
 	p.addf(file, line, "%s", text)
 }
@@ -141,7 +198,9 @@ func parseYAML(file string, source []byte, found *Problems) *yaml.Node {
 			found.addf(file, 1+bytes.Count(source[:at[0]], []byte("\n")), "quote a text that begins with {")
 			return nil
 		}
-		found.addYAML(file, 0, err)
+		var said Problems
+		said.addYAML(file, 0, err)
+		found.addf(file, cmp.Or(brokenAt(source), said[0].Line), "%s", said[0].Text)
 		return nil
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {

@@ -86,6 +86,7 @@ func (f *Flow) read(doc *yaml.Node, found *Problems) {
 	}
 	for i := 0; i < len(steps.Content); i += 2 {
 		id, node := steps.Content[i].Value, steps.Content[i+1]
+		f.ids = append(f.ids, id)
 		if step, ok := f.readStep(id, steps.Content[i].Line, node, found); ok {
 			f.Steps[id] = step
 			f.Order = append(f.Order, id)

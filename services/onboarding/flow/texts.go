@@ -12,6 +12,7 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -47,6 +48,9 @@ func (f *Flow) readTexts(folder fs.FS, files map[string][]byte, found *Problems)
 		name := language + ".yaml"
 		source, err := readFile(folder, name)
 		if err != nil {
+			if _, other := fs.Stat(folder, language+".yml"); other == nil {
+				err = fmt.Errorf("%w; rename %s.yml", err, language)
+			}
 			found.addf(name, 0, "%s", err)
 			continue
 		}
@@ -73,7 +77,7 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 		default:
 			found.addf(file, key.Line, "%q is not known; a file of texts has texts, choices and person", key.Value)
 		}
-		if err != nil {
+		if err != nil && !misplaced(file, key.Value, value, found) {
 			found.addYAML(file, value.Line, err)
 		}
 		e.lines[key.Value+":"] = key.Line
@@ -92,6 +96,21 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 		e.Texts[key] = Typed(text) // as editors write it, one quotation mark may double the price of a text
 	}
 	return e
+}
+
+// misplaced names the values of a file of texts that have another form than their key asks for.
+func misplaced(file, key string, value *yaml.Node, found *Problems) bool {
+	before := len(*found)
+	for i := 0; value.Kind == yaml.MappingNode && i+1 < len(value.Content); i += 2 {
+		name, given := value.Content[i], value.Content[i+1]
+		switch {
+		case key == "texts" && given.Kind != yaml.ScalarNode:
+			found.addf(file, name.Line, "texts: %s is no text; quote a text that begins with a sign, and do not indent the keys choices and person", name.Value)
+		case key == "choices" && given.Kind != yaml.SequenceNode:
+			found.addf(file, name.Line, "choices: %s must be a list of words, such as [late, too late]", name.Value)
+		}
+	}
+	return len(*found) > before
 }
 
 // checkTexts holds the texts of every language to what the steps use.
@@ -165,7 +184,13 @@ func (f *Flow) textProblems(language, text string) (problems []string) {
 		problems = append(problems, "has a brace that is no placeholder such as {first_name|friend}")
 	}
 	if n := letters.Segments(f.widest(language, text)); n > f.Segments {
-		problems = append(problems, fmt.Sprintf("takes %d segments with the longest values in it; at most %d are allowed", n, f.Segments))
+		widest := f.widest(language, text)
+		dearer := ""
+		if signs := letters.Dearer(text); len(signs) > 0 {
+			dearer = fmt.Sprintf(", dearer by %q", string(signs))
+		}
+		problems = append(problems, fmt.Sprintf("takes %d segments with the longest values in it (%d characters%s); at most %d are allowed: shorten it, or write segments: %d in %s",
+			n, utf8.RuneCountInString(widest), dearer, f.Segments, min(n, 10), File))
 	}
 	return problems
 }
