@@ -16,8 +16,9 @@ import (
 var (
 	moves    = begins(words.Together().Lines("goal-move"))
 	instead  = begins(words.Together().Lines("goal-instead"))
-	trailing = words.Together().Regexp(`(?i)[\s,.!]*(?:\b{goal-move-end})?[\s.!]*$`)
+	trailing = words.Together().Regexp(`(?i)[\s,.!]*(?:\b{goal-move-end})?[\s.!?]*$`)
 	number   = regexp.MustCompile(`^\d{1,2}$`)
+	alone    = words.Together().Regexp(`(?i)\s{goal-move-alone}[\s.!?]*$`) // is as good as words before the time: "10am instead"
 	thisDay  = words.Together().Regexp(`\b{goal-this-day}\b`)
 )
 
@@ -26,13 +27,17 @@ func Moves(message string, at time.Time) bool { return movedTo(message, "", at) 
 
 // movedTo returns the words of time of a message that moves a goal: "10am" of "actually 10am". It is empty where a message moves none.
 func movedTo(message, locale string, at time.Time) string {
-	rest, certain, begun := message, false, false
+	rest, certain, begun := message, false, alone.MatchString(message)
 	for {
 		after, moved := moves.after(rest)
 		if !moved {
-			var other bool
+			var other, led bool
 			if after, other = instead.after(rest); !other {
-				break
+				if after, led = leads().after(rest); !led { // "can you move it to"
+					break
+				}
+				rest = after
+				continue
 			}
 		}
 		rest, certain, begun = after, certain || moved, true

@@ -158,6 +158,20 @@ func (w Words) after(message string) (said string, found bool) {
 	return "", false
 }
 
+// wholes are goal words that say what is to be done: "wake me up".
+var wholes = begins(words.Together().Lines("goal-whole"))
+
+// whole returns what a message says after its goal words, or with them where they say themselves what is to be done.
+func (w Words) whole(message string) (said string, found bool) {
+	for rest, led := message, true; led; rest, led = leads().after(rest) {
+		if _, is := wholes.after(rest); is {
+			_, found = w.after(rest)
+			return strings.TrimSpace(rest), found
+		}
+	}
+	return w.After(message)
+}
+
 // reminder is a goal as its reminder says it: "call John" of "remind me to call John", which a goal from elsewhere may say.
 func (w Words) reminder(goal string) string {
 	if said, found := w.After(goal); found && spoken(said) != "" {
@@ -202,13 +216,20 @@ const (
 // takesBack must be all that a message says, with courtesies around it. CANCEL alone is STOP.
 var takesBack = words.Together().Regexp(`^(?:{undo-polite} )*{undo}(?: {undo-thanks})*$`)
 
+// takesIt takes back what was just confirmed, and is an ordinary message elsewhere: "nevermind".
+var takesIt = words.Together().Regexp(`^(?:{undo-polite} )*(?:{undo-it})(?: {undo-thanks})*$`)
+
 // Undoes reports whether a message takes a goal back, if there is one.
 func Undoes(message string) bool { return undoOf(message) != noUndo }
 
 // undoOf reads what a message asks to take back, in every language at once.
 func undoOf(message string) undo {
-	if takesBack.MatchString(strings.Join(letters.Words(message), " ")) {
+	said := strings.Join(letters.Words(message), " ")
+	if takesBack.MatchString(said) {
 		return undoLast
+	}
+	if takesIt.MatchString(said) {
+		return undoIt
 	}
 	return map[reading.Taken]undo{reading.TakesIt: undoIt, reading.TakesReminder: undoReminder}[reading.TakesBack(message)]
 }

@@ -62,7 +62,7 @@ type heard struct {
 // sends the same answer under the same key: what the message has done is found before anything is decided. Errors: *conversation.Pending,
 // and what the ports return.
 func (t *Texts) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
-	said, says := t.Words.After(h.Body)
+	said, says := t.Words.whole(h.Body)
 	back := undoOf(h.Body)
 	if h.Effect != conversation.EffectNone {
 		return false, nil

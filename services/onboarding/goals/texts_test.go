@@ -112,7 +112,18 @@ func TestGoalsByText(t *testing.T) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Reply(p, "stop reminders")
 		b.comes(g)
+		require.Contains(t, b.texted(p)[1], `Those you asked us for still come; to cancel the newest, text "cancel reminder".`)
 		require.Equal(t, "Reminder: call John", b.texted(p)[2])
+	})
+
+	onboardingtest.Subtest(t, "ToWakeThemUpNeedsNoOtherWords", serve, func(t *testing.T, b *service) {
+		p, g := b.Reminded("please wake me up tomorrow at 6am")
+		require.Equal(t, "wake me up", g.Goal)
+		b.Reply(p, "wake me up tomorrow at 6")
+		require.Equal(t, b.Says(p, catalog.GoalUnclear, catalog.Params{}), b.texted(p)[1], "in the morning or in the evening")
+		b.Reply(p, "wake me up tomorrow at 7am to feed the cat")
+		b.comes(b.SaidGoal(p))
+		require.Contains(t, b.texted(p), "Reminder: feed the cat")
 	})
 
 	onboardingtest.Subtest(t, "IsInTheWordsOfTheOrganisation", serve, func(t *testing.T, b *service) {
@@ -270,7 +281,7 @@ func TestUndoByText(t *testing.T) {
 	})
 
 	for words, locale := range map[string]string{
-		"cancel that": "en", "Cancel it!": "en", "undo that": "en", "nevermind, cancel": "en", "never mind the reminder": "en",
+		"cancel that": "en", "Cancel it!": "en", "undo that": "en", "nevermind, cancel": "en", "nevermind": "en", "Never mind, thanks": "en", "deixa pra lá": "pt-BR", "never mind the reminder": "en",
 		"cancela isso": "pt-BR", "desfaz isso": "pt-BR", "esquece o lembrete": "pt-BR", "cancela o lembrete": "pt-BR",
 	} {
 		onboardingtest.Subtest(t, "ByAnswering/"+words, serve, func(t *testing.T, b *service) {
@@ -365,6 +376,11 @@ func TestMoveByText(t *testing.T) {
 		{name: "AWeekday", first: atNine, answer: "change it to monday at 8am", day: 23, hour: 8},
 		{name: "AnAmount", first: atNine, answer: "make it in 2 hours", day: 20, hour: 9},
 		{name: "Instead", first: atNine, answer: "actually tomorrow at 8am instead", day: 21, hour: 8},
+		{name: "InsteadAlone", first: atNine, answer: "10am instead", day: 21, hour: 10},
+		{name: "InsteadAndPlease", first: atNine, answer: "change that to 10am pls", day: 21, hour: 10},
+		{name: "No", first: atNine, answer: "nope 10am", day: 21, hour: 10},
+		{name: "AsAQuestion", first: atNine, answer: "can you move it to 10am please?", day: 21, hour: 10},
+		{name: "Postponed", first: atNine, answer: "postpone it to 10am", day: 21, hour: 10},
 		{name: "Portuguese", first: atNinePt, answer: "muda para as 10h", day: 21, hour: 10},
 		{name: "PortugueseOnAnotherDay", first: atNinePt, answer: "na verdade, segunda às 8h", day: 23, hour: 8},
 	} {
@@ -387,7 +403,7 @@ func TestMoveByText(t *testing.T) {
 		})
 	}
 
-	for _, answer := range []string{"make it friday", "make it 9;30", "muda para sexta", "make it 6am today"} {
+	for _, answer := range []string{"make it friday", "postpone it by an hour", "make it 9;30", "muda para sexta", "make it 6am today"} {
 		onboardingtest.Subtest(t, "IsAskedBack/"+answer, serve, func(t *testing.T, b *service) {
 			p, g := b.Reminded(atNine)
 			b.Clock.Advance(time.Minute)
@@ -400,7 +416,7 @@ func TestMoveByText(t *testing.T) {
 		})
 	}
 
-	for _, answer := range []string{"actually I like it", "make it stop", "no thanks", "make it a good one", "actually we are 10 people", "tomorrow at 10am"} {
+	for _, answer := range []string{"actually I like it", "make it stop", "no thanks", "make it a good one", "actually we are 10 people", "tomorrow at 10am", "I like tea instead"} {
 		onboardingtest.Subtest(t, "IsNoMove/"+answer, serve, func(t *testing.T, b *service) {
 			p, g := b.Reminded(atNine)
 			b.Clock.Advance(time.Minute)
