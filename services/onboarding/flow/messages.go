@@ -96,25 +96,25 @@ func explain(e *jsonschema.ValidationError, at string, node *yaml.Node, found *P
 }
 
 // nearest returns the one form of several whose keys a value has, so that only values in it are wrong; nil where none or two are near.
-func nearest(e *jsonschema.ValidationError) (near *jsonschema.ValidationError) {
+func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
+	var near []*jsonschema.ValidationError
 	for _, cause := range e.Causes {
-		leaf, deeper := cause, true
-		for len(leaf.Causes) > 0 {
-			leaf = leaf.Causes[0]
-			deeper = deeper && len(leaf.Causes) <= 1
+		if deeper(cause, len(e.InstanceLocation)) {
+			near = append(near, cause)
 		}
-		for _, other := range cause.Causes {
-			deeper = deeper && len(other.InstanceLocation) > len(e.InstanceLocation)
-		}
-		if !deeper || len(leaf.InstanceLocation) <= len(e.InstanceLocation) {
-			continue
-		}
-		if near != nil {
-			return nil
-		}
-		near = cause
 	}
-	return near
+	if len(near) != 1 {
+		return nil
+	}
+	return near[0]
+}
+
+// deeper reports whether all that is wrong lies below a depth of the file.
+func deeper(e *jsonschema.ValidationError, depth int) bool {
+	if len(e.Causes) == 0 {
+		return len(e.InstanceLocation) > depth
+	}
+	return !slices.ContainsFunc(e.Causes, func(cause *jsonschema.ValidationError) bool { return !deeper(cause, depth) })
 }
 
 // keysAt lists the keys that an object of the schema may have, as the end of a sentence.

@@ -118,7 +118,7 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 var lineOf = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
 
 // advices has what to do, by a part of what the YAML library says.
-var advices = map[string]string{
+var advices = map[string]string{ //nolint:gosec // a token of YAML
 	"cannot start any token":          "indent with spaces and not with tabs, and quote a text that begins with a sign",
 	"mapping values are not allowed":  `quote a text with ": " in it, and indent the keys of a mapping alike`,
 	"did not find expected key":       "indent the keys of a mapping alike; a text in '...' has '' for an apostrophe",
@@ -128,15 +128,16 @@ var advices = map[string]string{
 	"did not find expected node cont": "a value is missing, or a text that begins with a sign is not quoted",
 }
 
-// The bounds of the search for a broken line: how many lines one mapping goes on over, how many of those are passed, and how long a file is.
+// The bounds of the search for a broken line: how many lines one mapping goes on over, how many of those are passed, and the bytes
+// of a file.
 const (
 	ahead    = 50
 	passed   = 5
 	searched = 64 << 10
 )
 
-// brokenAt returns the line from which on a file cannot be read: the library often names the one where the mapping around it begins. It is 0
-// for a long file.
+// brokenAt returns the line from which on a file cannot be read: the library often names the one where the mapping around it begins. It
+// is 0 for a long file.
 func brokenAt(source []byte) int {
 	if len(source) > searched {
 		return 0

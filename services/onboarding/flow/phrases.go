@@ -15,28 +15,39 @@ import (
 
 // The phrases that answer a question, over folded words without apostrophes, in every language at once.
 const (
-	saysYes = `of course|certainly|definitely|absolutely|for sure|by all means|you bet|why not|with pleasure|i (?:think|guess|hope) so|` +
+	saysYes = `of course|certainly|definitely|absolutely|for sure|by all means|you bet|why not|with pleasure|i (?:think|guess|` +
+		`hope) so|` +
 		`i confirm that|(?:i|we|it|they|he|she|you) (?:do|does|did|am|is|are|was|were|would|have|has)|` +
-		`com certeza|claro|claro que sim|e claro|sem duvida|pode ser|acho que sim|por que nao|isso(?: mesmo)?|quero(?: sim)?|(?:eu )?(?:quero|gostaria)|` +
-		`claro que si|por supuesto|desde luego|como no|creo que si|sin duda|bien sur(?: que oui)?|evidemment|je pense que oui|pourquoi pas|avec plaisir`
-	saysNo = `(?:of course|absolutely|definitely|certainly|probably|maybe|better|rather|id rather|i think|i guess|im afraid|unfortunately) not|` +
+		`com certeza|claro|claro que sim|e claro|sem duvida|pode ser|acho que sim|por que nao|isso(?: mesmo)?|quero(?: sim)?|` +
+		`(?:eu )?(?:quero|gostaria)|` +
+		`claro que si|por supuesto|desde luego|como no|creo que si|sin duda|bien sur(?: que oui)?|evidemment|je pense que oui|` +
+		`pourquoi pas|avec plaisir`
+	saysNo = `(?:of course|absolutely|definitely|certainly|probably|maybe|better|rather|id rather|i think|i guess|im afraid|` +
+		`unfortunately) not|` +
 		`not (?:really|at all|interested|for me|a chance)|(?:i )?(?:really )?(?:dont|do not) think so|no way|no chance|` +
-		`(?:i|we|it|they|he|she|you) (?:dont|doesnt|didnt|isnt|arent|wasnt|werent|wouldnt|havent|hasnt|do not|did not|was not|is not|am not)|im not|` +
-		`claro que nao|com certeza nao|de jeito nenhum|acho que nao|nao muito|nem pensar|prefiro nao|na verdade nao|infelizmente nao|melhor nao|` +
+		`(?:i|we|it|they|he|she|you) (?:dont|doesnt|didnt|isnt|arent|wasnt|werent|wouldnt|havent|hasnt|do not|did not|was not|` +
+		`is not|am not)|im not|` +
+		`claro que nao|com certeza nao|de jeito nenhum|acho que nao|nao muito|nem pensar|prefiro nao|na verdade nao|` +
+		`infelizmente nao|melhor nao|` +
 		`claro que no|por supuesto que no|para nada|(?:no lo )?creo que no|no (?:lo )?creo|la verdad no|de ninguna manera|mejor no|` +
 		`bien sur que non|certainement pas|pas vraiment|pas du tout|je ne (?:pense|crois) pas|je pense que non|plutot non`
 
 	// These answer whether the person comes, and the other way round whether they want to cancel.
-	comes = `(?:i|we) (?:will|can|could|shall)(?: (?:be there|come|make it|attend))?|(?:ill|well) (?:be there|come|make it|attend)|(?:im|i am|were|we are) coming|(?:ill )?be there|see you(?: \S+){0,3}|` +
-		`(?:i )?confirm(?:ed)?|(?:eu )?(?:vou|posso)(?: sim| ir)?|(?:eu )?confirmo|confirmado|estarei la|ate la|ahi estare|nos vemos|(?:je )?(?:confirme|viens)|je serai la`
-	comesNot = `(?:(?:i|we) )?(?:cant|cannot|can not|couldnt|wont|will not|wont be able to|am not able to)(?: (?:come|make it|attend|be there|do it))?|(?:(?:im|i am|we are|were) )?not coming|` +
-		`unable to (?:come|attend|make it)|(?:eu )?nao (?:vou|posso|consigo)(?: poder)?(?: ir| vir| comparecer)?|no (?:puedo|voy|podre)(?: (?:a )?(?:ir|asistir|venir))?|` +
+	comes = `(?:i|we) (?:will|can|could|shall)(?: (?:be there|come|make it|attend))?|(?:ill|well) (?:be there|come|make it|` +
+		`attend)|(?:im|i am|were|we are) coming|(?:ill )?be there|see you(?: \S+){0,3}|` +
+		`(?:i )?confirm(?:ed)?|(?:eu )?(?:vou|posso)(?: sim| ir)?|(?:eu )?confirmo|confirmado|estarei la|ate la|ahi estare|` +
+		`nos vemos|(?:je )?(?:confirme|viens)|je serai la`
+	comesNot = `(?:(?:i|we) )?(?:cant|cannot|can not|couldnt|wont|will not|wont be able to|am not able to)(?: (?:come|make it|` +
+		`attend|be there|do it))?|(?:(?:im|i am|we are|were) )?not coming|` +
+		`unable to (?:come|attend|make it)|(?:eu )?nao (?:vou|posso|consigo)(?: poder)?(?: ir| vir| comparecer)?|no (?:puedo|voy|` +
+		`podre)(?: (?:a )?(?:ir|asistir|venir))?|` +
 		`je ne (?:peux|viens|pourrai) pas(?: venir)?`
 
 	leadsYes = `yes|yeah|yep|yup|sure|ok|okay|oh|well|sim|si|oui|claro`
 	plainNo  = `no|nope|nah|nao|non`
 	leadsNo  = plainNo + `|oh|well`
-	regrets  = `sorry|im sorry|im afraid|i am sorry|unfortunately|desculpa|desculpe|desculpas|infelizmente|perdon|lo siento|disculpa|disculpe|desolee?|je suis desolee?`
+	regrets  = `sorry|(?:im|i am) (?:sorry|afraid)|unfortunately|desculpa|desculpe|desculpas|infelizmente|perdon|lo siento|` +
+		`disculpa|disculpe|desolee?|je suis desolee?`
 )
 
 // replies hold the phrases as patterns over a whole text.
@@ -67,7 +78,8 @@ func courtesies() string {
 var apostrophes = strings.NewReplacer("'", "", "’", "")
 
 // cancelling finds the words of a question to which a yes is a no to coming.
-var cancelling = regexp.MustCompile(`(?i)\b(?:cancel|skip|miss|annul|anul|desmarc|faltar|call (?:it )?off|reschedule|move it|remarcar)`)
+var cancelling = regexp.MustCompile(`(?i)\b(?:cancel|skip|miss|annul|anul|desmarc|faltar|call (?:it )?off|reschedule|move it|` +
+	`remarcar)`)
 
 // replied reads a phrase that answers a question: yes, no or nothing. Phrases of coming count only where a yes to the question means it.
 func replied(question, text string) string {
@@ -98,22 +110,26 @@ func asked(question string) string {
 
 // The words around a number that answers by the place of a choice. "at", "after" and names of things are none: those are times and counts.
 const (
-	picks = `(?:(?:i|id|ill)(?: would| will)? (?:choose|pick|chose|say|go with|vote|prefer)|(?:my|the) (?:answer|choice|pick|vote)(?: is)?|lets go with|go with|` +
-		`(?:eu )?(?:escolho|prefiro|voto|fico com)|(?:a )?minha (?:resposta|escolha|opcao)(?: e)?|(?:yo )?(?:elijo|escojo|me quedo con)|mi (?:respuesta|eleccion|opcion)(?: es)?|` +
-		`(?:je )?(?:choisis|prefere|prends)|ma reponse(?: est)?) `
-	nouns = `option|number|num|nr|n|no|choice|answer|opcao|numero|alternativa|resposta|opcion|respuesta|choix|reponse`
+	picks = `(?:(?:i|id|ill)(?: would| will)? (?:choose|pick|chose|say|go with|vote|prefer)|(?:my|the) (?:answer|choice|pick|` +
+		`vote)(?: is)?|lets go with|go with|` +
+		`(?:eu )?(?:escolho|prefiro|voto|fico com)|(?:a )?minha (?:resposta|escolha|opcao)(?: e)?|(?:yo )?(?:elijo|escojo|` +
+		`me quedo con)|mi (?:respuesta|eleccion|opcion)(?: es)?|` +
+		`(?:je )?(?:choisis|prefere|prends)|ma repons[e](?: est)?) `
+	nouns = `option|number|num|nr|n|no|choice|answer|opcao|numero|alternativa|resposta|opcion|respuesta|choix|repons[e]`
 	tails = ` (?:option|choice|one|answer|opcao|alternativa|opcion|choix)`
 )
 
-// numberWords has the words for a place, by language. A weekday in Portuguese needs an article or a noun: "segunda" alone is Monday.
+// The words for a place, in every language. A weekday in Portuguese needs an article or a noun: "segunda" alone is Monday.
 var (
 	ordinals = []string{
-		"first|primeir[oa]|primer|primera|premiere?", "second|segund[oa]|deuxieme", "third|terceir[oa]|tercer|tercera|troisieme", "fourth|quart[oa]|cuart[oa]|quatrieme",
+		"first|primeir[oa]|primer|primera|premiere?", "second|segund[oa]|deuxieme",
+		"third|terceir[oa]|tercer|tercera|troisieme", "fourth|quart[oa]|cuart[oa]|quatrieme",
 		"fifth|quint[oa]|cinquieme", "sixth|sext[oa]|sixieme", "seventh|setim[oa]|septim[oa]|septieme", "eighth|oitav[oa]|octav[oa]|huitieme",
 		"ninth|non[oa]|noven[oa]|neuvieme", "tenth|decim[oa]|dixieme",
 	}
 	cardinals = []string{
-		"one|um|uno|un", "two|dois|duas|dos|deux", "three|tres|trois", "four|quatro|cuatro|quatre", "five|cinco|cinq", "six|seis", "seven|sete|siete|sept",
+		"one|um|uno|un", "two|dois|duas|dos|deux", "three|tres|trois",
+		"four|quatro|cuatro|quatre", "five|cinco|cinq", "six|seis", "seven|sete|siete|sept",
 		"eight|oito|ocho|huit", "nine|nove|nueve|neuf", "ten|dez|diez|dix",
 	}
 	weekdays = regexp.MustCompile(`\b(?:segunda|quarta|quinta|sexta)\b`)
@@ -129,7 +145,8 @@ type places struct {
 var placed = sync.OnceValue(func() places {
 	around := `(?:` + leadsYes + `|then|entao|` + courtesies() + `)`
 	whole := func(article, number string) *regexp.Regexp {
-		return regexp.MustCompile(`^(?:` + around + ` )*(?:` + picks + `)?` + article + `(?:(?:` + nouns + `) )?` + number + `(?: ` + around + `)*$`)
+		return regexp.MustCompile(`^(?:` + around + ` )*` +
+			`(?:` + picks + `)?` + article + `(?:(?:` + nouns + `) )?` + number + `(?: ` + around + `)*$`)
 	}
 	words := func(of []string) (all []*regexp.Regexp) {
 		for _, word := range of {
@@ -148,7 +165,8 @@ var placed = sync.OnceValue(func() places {
 // signed finds what makes a number another thing than a place: a sign, a currency, a decimal, or the French "at".
 var signed = regexp.MustCompile(`[-+/%$€£~<>àÀ]|[.,]\d`)
 
-// place reads the place, from 1, that is all that a text says: "2", "option 2 please", "the second one", "dois". It is 0 for any other text.
+// place reads the place, from 1, that is all that a text says: "2", "option 2 please", "the second one", "dois". It is 0 for any
+// other text.
 func (e edition) place(choices []string, text string) int {
 	row, p := apart(apostrophes.Replace(text)), placed()
 	if match := p.figure.FindStringSubmatch(row); match != nil && !signed.MatchString(text) {
@@ -219,11 +237,14 @@ var scaled10 = regexp.MustCompile(`(?i)\b(?:scale|escala|échelle|stars|estrelas
 
 // The ways to write a rating: with a few words around it, at the beginning of a sentence that explains it, or at its end.
 const (
-	rating = `^(?:(?:%[1]s|its|it is|i (?:would |ll |d )?(?:give|rate|say|choose|score)|id (?:give|rate|say)|ill (?:give|say)|it|you|them|this|him|her|us|an?|the|um|uma|un|una|` +
-		`about|around|maybe|probably|perhaps|like|solid|i think|i guess|my (?:score|rating|answer)(?: is)?|(?:%[3]s)|dou|nota|(?:eu )?daria|acho que|talvez|uns|creo que|quizas?|` +
+	rating = `^(?:(?:%[1]s|its|it is|i (?:would |ll |d )?(?:give|rate|say|choose|score)|id (?:give|rate|say)|ill (?:give|say)|it|` +
+		`you|them|this|him|her|us|an?|the|um|uma|un|una|` +
+		`about|around|maybe|probably|perhaps|like|solid|i think|i guess|my (?:score|rating|answer)(?: is)?|(?:%[3]s)|dou|nota|` +
+		`(?:eu )?daria|acho que|talvez|uns|creo que|quizas?|` +
 		`(?:yo )?(?:doy|daria)|je (?:donne|dirais)|peut etre|environ) )*\d+(?: (?:out )?(?:of|de|sur|em) %[2]v)?` +
 		`(?: (?:stars?|points?|estrelas?|pontos?|estrellas?|puntos?|etoiles?|i (?:think|guess)|for sure|definitely|from me|%[1]s))*$`
-	explained = `(?i)^\s*\d+\s*(?:$|[.,;:!)–—-](?:\s|$)|(?:because|but|and|since|as|porque|pois|mas|e|pero|y|mais|car|parce|[^\p{L}\p{N}\s])(?:\s|$))|[\p{L}!.,;:–—-]*[!.,;:–—-]\s+\d+\s*[.!]*$`
+	explained = `(?i)^\s*\d+\s*(?:$|[.,;:!)–—-](?:\s|$)|(?:because|but|and|since|as|porque|pois|mas|e|pero|y|mais|car|parce|` +
+		`[^\p{L}\p{N}\s])(?:\s|$))|[\p{L}!.,;:–—-]*[!.,;:–—-]\s+\d+\s*[.!]*$`
 )
 
 var reasoned = regexp.MustCompile(explained)

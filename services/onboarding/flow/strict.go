@@ -42,7 +42,8 @@ func Check(folder fs.FS) (Flow, error) {
 }
 
 // small are answers that no list of the languages has as such.
-var small = strings.Fields("yep yup yea sure fine good great cool alright okey maybe nah nope later thx ty claro vale dale beleza blz ta bom certo legal joia " +
+var small = strings.Fields("yep yup yea sure fine good great cool alright okey maybe nah nope later thx ty claro vale dale " +
+	"beleza blz ta bom certo legal joia " +
 	"daccord bien talvez depois luego manana obg valeu gracias merci hola ola oi bonjour")
 
 // everyday reports whether a word is an answer that people write for other reasons: a yes, a no, a greeting, thanks or a small number.
@@ -61,7 +62,8 @@ func everyday(word string) bool {
 func (f *Flow) checkKeywords(found *Problems) {
 	for _, word := range f.Keywords {
 		if everyday(word) {
-			found.addf(File, f.lines["entry"], "entry: %q is an everyday answer, by which people would start the flow unawares; choose a word like JOIN", word)
+			found.addf(File, f.lines["entry"],
+				"entry: %q is an everyday answer, by which people would start the flow unawares; choose a word like JOIN", word)
 		}
 	}
 }

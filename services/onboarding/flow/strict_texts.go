@@ -20,7 +20,8 @@ func (f *Flow) checkSense(language string, found *Problems) {
 			found.addf(file, e.lines[key], "text %s %s", key, problem)
 		}
 		if slices.Contains(e.cut, key) {
-			found.addf(file, e.lines[key], "text %s ends before \" #\", where a comment begins; quote the text, or write the comment on a line above it", key)
+			found.addf(file, e.lines[key],
+				"text %s ends before \" #\", where a comment begins; quote the text, or write the comment on a line above it", key)
 		}
 	}
 	for _, id := range f.Order {
@@ -46,7 +47,8 @@ func (f *Flow) senseProblems(text string) (problems []string) {
 		problems = append(problems, fmt.Sprintf("has %s, which is sent as it stands; a placeholder is written {%s|...}", sign, name))
 	}
 	if word := optOut(text); word != "" {
-		problems = append(problems, fmt.Sprintf("asks for the reply %s, which opts the person out and reaches no flow; choose another word", word))
+		problems = append(problems, fmt.Sprintf(
+			"asks for the reply %s, which opts the person out and reaches no flow; choose another word", word))
 	}
 	return problems
 }
@@ -60,7 +62,8 @@ var (
 )
 
 // personal are names of placeholders that products have.
-var personal = strings.Fields("name firstname first_name fname lastname last_name lname fullname full_name customer_name nome nombre prenom date time link url")
+var personal = strings.Fields("name firstname first_name fname lastname last_name lname fullname full_name customer_name nome " +
+	"nombre prenom date time link url")
 
 // foreign finds a placeholder in another notation than ours, and the name in it.
 func (f *Flow) foreign(text string) (sign, name string) {
@@ -69,7 +72,8 @@ func (f *Flow) foreign(text string) (sign, name string) {
 		return match[0], strings.ToLower(match[1] + match[2] + match[3])
 	}
 	for _, match := range bracket.FindAllStringSubmatch(text, -1) {
-		if name := strings.ReplaceAll(fold(strings.ReplaceAll(match[1], "_", " ")), " ", "_"); f.isValue(name) || slices.Contains(personal, name) {
+		name := strings.ReplaceAll(fold(strings.ReplaceAll(match[1], "_", " ")), " ", "_")
+		if f.isValue(name) || slices.Contains(personal, name) {
 			return match[0], name
 		}
 	}
@@ -90,13 +94,16 @@ func (f *Flow) isValue(name string) bool {
 // The words around an instruction to reply. Only about the messages themselves may an everyday word of opting out stand.
 var (
 	sentences = regexp.MustCompile(`[.!?\n]+(?:\s|$)`)
-	replying  = `(?i:reply|respond|text|write|send|type|answer|say|respond[ae]|escreva|escriba|escribe|envie|env[ií]a|mande|manda|digite|r[ée]pond[sz]?|r[ée]pondez|[ée]crivez|envoyez)`
+	replying  = `(?i:reply|respond|text|write|send|type|answer|say|respond[ae]|escreva|escriba|escribe|envie|env[ií]a|mande|` +
+		`manda|digite|r[ée]pond[sz]?|r[ée]pondez|[ée]crivez|envoyez)`
 	verb      = regexp.MustCompile(`(?:^|[^\p{L}])` + replying + `(?:[^\p{L}]|$)`)
 	purpose   = regexp.MustCompile(`^["'”’)]*\s*(?:to|for|if|para|se|si|pour|=|:)(?:\s|$)`)
-	messaging = regexp.MustCompile(`(?i)\b(?:texts|text messages?|messages?|msgs?|sms|alerts|offers|unsubscri\w*|opt(?:s|ed|ing)?[ -]?out|subscription|mensage\w*|mensaje\w*|` +
+	messaging = regexp.MustCompile(`(?i)\b(?:texts|text messages?|messages?|msgs?|sms|alerts|offers|unsubscri\w*|opt(?:s|ed|` +
+		`ing)?[ -]?out|subscription|mensage\w*|mensaje\w*|` +
 		`ofert\w*|descadastr\w*|inscri\w*|suscri\w*|receb\w*|recib\w*|recevoir|d[ée]sabonn\w*)`)
 	aim  = regexp.MustCompile(`^["'”’)]*\s*(?:to|para|pour)\s+(\p{L}+)`)
-	ends = strings.Fields("end stop opt unsubscribe cancel quit leave encerrar parar sair cancelar não nao nunca dejar no salir terminar darse ne arrêter finir")
+	ends = strings.Fields("end stop opt unsubscribe cancel quit leave encerrar parar sair cancelar não nao nunca dejar no salir " +
+		"terminar darse ne arrêter finir")
 )
 
 // proper are the words of opting out that mean nothing else in a text; the others, such as CANCEL and END, are everyday words.
@@ -112,7 +119,8 @@ var optWord = sync.OnceValue(func() *regexp.Regexp {
 	}
 	all = append(all, "arrêt", "ARRÊT")
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return regexp.MustCompile(`(` + replying + `(?:\s+(?i:with|the word|con|com|avec))?\s+)?["'“‘(]*\b(` + strings.Join(all, "|") + `)\b`)
+	return regexp.MustCompile(`(` + replying + `(?:\s+(?i:with|the word|con|com|avec))?\s+)?["'“‘(]*` +
+		`\b(` + strings.Join(all, "|") + `)\b`)
 })
 
 // optOut finds a word of opting out that a text asks for, where it says another thing than that.

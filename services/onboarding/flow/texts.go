@@ -105,7 +105,8 @@ func misplaced(file, key string, value *yaml.Node, found *Problems) bool {
 		name, given := value.Content[i], value.Content[i+1]
 		switch {
 		case key == "texts" && given.Kind != yaml.ScalarNode:
-			found.addf(file, name.Line, "texts: %s is no text; quote a text that begins with a sign, and do not indent the keys choices and person", name.Value)
+			found.addf(file, name.Line,
+				"texts: %s is no text; quote a text that begins with a sign, and do not indent the keys choices and person", name.Value)
 		case key == "choices" && given.Kind != yaml.SequenceNode:
 			found.addf(file, name.Line, "choices: %s must be a list of words, such as [late, too late]", name.Value)
 		}
@@ -189,7 +190,8 @@ func (f *Flow) textProblems(language, text string) (problems []string) {
 		if signs := letters.Dearer(text); len(signs) > 0 {
 			dearer = fmt.Sprintf(", dearer by %q", string(signs))
 		}
-		problems = append(problems, fmt.Sprintf("takes %d segments with the longest values in it (%d characters%s); at most %d are allowed: shorten it, or write segments: %d in %s",
+		problems = append(problems, fmt.Sprintf(
+			"takes %d segments with the longest values in it (%d characters%s); at most %d are allowed: shorten it, or write segments: %d in %s",
 			n, utf8.RuneCountInString(widest), dearer, f.Segments, min(n, 10), File))
 	}
 	return problems
