@@ -121,8 +121,8 @@ func (p *parser) dotted(i int) bool {
 // zoned matches how the names of zones end.
 var zoned = regexp.MustCompile(`^[A-Z]{2,3}T$`)
 
-// strange reports whether a word that we do not know may change the time next to it: between a time or the beginning and the word that joins
-// what is to be done ("evryday to call"), a zone behind a time of day, or a day cut short.
+// strange reports whether a word that we do not know may change the time next to it: between a time or the beginning and the word that
+// joins what is to be done ("evryday to call"), a zone behind a time of day, or a day cut short.
 func (p *parser) strange(i int) bool {
 	it, before, next := &p.items[i], p.item(i-1), p.item(i+1)
 	switch {
