@@ -21,7 +21,7 @@ func TestDraft(t *testing.T) {
 	drafted := func(t *testing.T) (*bundle, *flows.RPC, *onboardingv1.FlowDraft) {
 		t.Helper()
 		b := setup(t)
-		sent := files("welcome", "Hi # a greeting")
+		sent := files("welcome", `"Hi" # a greeting`)
 		sent["en.yaml"] += "# The end.\n"
 		b.publish(sent, noon)
 		service := &flows.RPC{Store: b.Store, Now: func() time.Time { return noon }}
