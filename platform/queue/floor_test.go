@@ -55,6 +55,5 @@ func TestBacklog(t *testing.T) {
 		}
 		require.Positive(t, partial)
 		require.Less(t, partial, len(noted.from))
-		require.Zero(t, noted.from[len(noted.from)-1], "the last look is at everything")
 	})
 }
