@@ -85,6 +85,7 @@ func measureReading(folder string) (table, error) {
 				before, after, _ := strings.Cut(text, "\t")
 				label, text = kind+": "+before, after
 			}
+			text = strings.ReplaceAll(text, `\n`, "\n")
 			t.count(label, readers[kind](text))
 			if kind == "ordinary" { // as an answer it is rarely a no
 				t.count("as an answer: "+label, readers["answers"](text))
@@ -140,6 +141,7 @@ func showReading(out io.Writer, folder string) error {
 	for _, part := range []struct{ folder, title string }{
 		{"", "texts that the readers were made from"},
 		{"unseen", "texts that they were not made from"},
+		{"unseen/sentences", "texts of two or more sentences that they were not made from"},
 	} {
 		t, err := measureReading(filepath.Join(folder, part.folder))
 		if err != nil {
@@ -161,7 +163,7 @@ func showReading(out io.Writer, folder string) error {
 		if err := columns.Flush(); err != nil {
 			return err
 		}
-		if part.folder != "" {
+		if part.folder == "unseen" {
 			t.showTargets(out)
 		}
 	}

@@ -11,26 +11,32 @@ import (
 // are the same, the numbers may only fall.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
-	found, err := measureReading("../../platform/reading/testdata/unseen")
+	folder := "../../platform/reading/testdata/unseen"
+	found, err := measureReading(folder)
+	require.NoError(t, err)
+	sentences, err := measureReading(folder + "/sentences")
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		name, prefix, wrong string
 		most                int
+		of                  table
 	}{
-		{"RevocationsAreHeard", "revocations", "passed", 10},
-		{"FewRevocationsTurnRemindersOff", "revocations", "reminders off", 3},
-		{"OrdinaryTextsHoldNobody", "ordinary", "held", 10},
-		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
-		{"RefusalsAreANo", "answers: no", "goes on", 30},
-		{"AnswersGoOn", "answers: yes", "a no", 35},
-		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 72},
-		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 208},
-		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 38},
+		{"RevocationsAreHeard", "revocations", "passed", 10, found},
+		{"FewRevocationsTurnRemindersOff", "revocations", "reminders off", 3, found},
+		{"OrdinaryTextsHoldNobody", "ordinary", "held", 10, found},
+		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0, found},
+		{"RefusalsAreANo", "answers: no", "goes on", 30, found},
+		{"AnswersGoOn", "answers: yes", "a no", 35, found},
+		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 72, found},
+		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 208, found},
+		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 38, found},
+		{"RevocationsAmongOtherSentencesAreHeard", "revocations", "passed", 6, sentences},
+		{"OrdinarySentencesHoldFew", "ordinary", "held", 23, sentences},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			total, wrong := 0, 0
-			for label, as := range found {
+			for label, as := range tt.of {
 				if strings.HasPrefix(label, tt.prefix) {
 					for reading, n := range as {
 						total += n

@@ -24,8 +24,10 @@ func TestPartsAreApart(t *testing.T) {
 			made[folded(strings.NewReplacer("{", "", "}", "").Replace(text))] = true
 		}
 	}
-	for _, text := range lines(t, "testdata/unseen/*.t*") {
-		require.False(t, made[folded(text)], "the readers are made from an unseen text, too: %q", text)
+	for _, pattern := range []string{"testdata/unseen/*.t*", "testdata/unseen/sentences/*"} {
+		for _, text := range lines(t, pattern) {
+			require.False(t, made[folded(text)], "the readers are made from an unseen text, too: %q", text)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ const (
 // stopped by mistake costs a conversation, and what is missed breaks the law, but an operator who looks is right both times. Under them
 // is the net of doubtful.
 //
+// A sentence that the model finds like a revocation is unclear, too: the rest of a long text hides it in the score of the whole.
+//
 // Reactions are not the person's words. Of a text with a quote or a signature, or that looks like an automatic reply, the person's words
 // are read first, and then the whole, which can only be unclear. What neither rules nor net know is Unclear where the model of
 // package reading finds it like a revocation; and what only the net knows is not, where the model is sure that it is none.
@@ -41,10 +43,15 @@ func Revocation(body string) (Wish, Locale) {
 	case reading.Liked, reading.Noted, reading.Disliked:
 		return NoWish, English
 	case reading.Own:
-		if own == reading.Normalise(body) { // nothing was taken out
-			return wishOf(body, own)
+		said, whole := body, own == reading.Normalise(body)
+		if !whole { // something was taken out
+			said = own
 		}
-		if wish, locale := wishOf(own, own); wish != NoWish {
+		wish, locale := wishOf(said, own)
+		if wish == NoWish {
+			wish, locale = wishOfSentences(said)
+		}
+		if wish != NoWish || whole {
 			return wish, locale
 		}
 	case reading.Quoted, reading.Automatic:
@@ -71,12 +78,16 @@ func wishOf(body, own string) (Wish, Locale) {
 	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || saysOnlyNotThem(body)) {
 		return Unclear, locale
 	}
-	asks := human.Asked(own, nil) // who asks for a person and says nothing about texts gets one, who reads what was meant
-	sure := score > surelyARevocation || !negated.MatchString(text) && !plain.MatchString(text)
-	if score > likeARevocation && sure && !asks && !PreferencesOf(body).Any() { // "no more reminders, please" is about these alone
+	if !human.Asked(own, nil) && like(body, text, score, likeARevocation) { // who asks for a person gets one, who reads what was meant
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English
+}
+
+// like reports whether a score is above a bound, and the rules know no better: "no more reminders, please" is about these alone.
+func like(body, text string, score, bound float64) bool {
+	sure := score > surelyARevocation || !negated.MatchString(text) && !plain.MatchString(text)
+	return score > bound && sure && !PreferencesOf(body).Any()
 }
 
 // Bounds of reading.Revocation, chosen by models that were made without the texts that they then read.
@@ -84,7 +95,53 @@ const (
 	likeARevocation   = -0.25
 	surelyARevocation = 3  // whatever the rules say of a "don't stop" in it: "I'll block you if you don't stop"
 	surelyOrdinary    = -1 // for words that may revoke
+
+	sentenceLikeOne = 1   // of a sentence among others
+	clauseLikeOne   = 2.5 // of a part of a sentence
+	clauseWords     = 3   // fewer may be of one thought with the next: "stop and think"
 )
+
+var (
+	sentences = regexp.MustCompile(`[.!?…]+(?:\s+|$)|\n+|\s+[-–—~]+\s*\p{Lu}\p{L}+$`) // the last is a name at the end: "- Bob"
+	clauses   = regexp.MustCompile(`(?i)[.!?…,;:]+(?:\s+|$)|\n+|\s+(?:` + strings.Join(together.Lines("joint"), "|") + `)\s+`)
+)
+
+// wishOfSentences reads the sentences of a text one by one, and then its clauses. A keyword alone in a sentence is unclear: "ok. END".
+func wishOfSentences(body string) (Wish, Locale) {
+	if human.Asked(reading.Normalise(body), nil) {
+		return NoWish, English
+	}
+	for _, part := range sentences.Split(body, -1) {
+		if _, locale := keywords(part); Classify(part, OptedIn) == OptOut {
+			return Unclear, locale
+		}
+		if wish, locale := wishOfPart(part, sentenceLikeOne); wish != NoWish {
+			return wish, locale
+		}
+	}
+	for _, part := range clauses.Split(body, -1) {
+		if len(strings.Fields(part)) < clauseWords {
+			continue
+		}
+		if wish, locale := wishOfPart(part, clauseLikeOne); wish != NoWish {
+			return wish, locale
+		}
+	}
+	return NoWish, English
+}
+
+// wishOfPart asks the model.
+func wishOfPart(part string, bound float64) (Wish, Locale) {
+	own := reading.Normalise(part)
+	score := reading.Revocation.Score(own)
+	if score <= bound {
+		return NoWish, English
+	}
+	if _, text := partsOf(part); !like(part, text, score, bound) {
+		return NoWish, English
+	}
+	return Unclear, Locale(languages.Guess(letters.Words(own)))
+}
 
 // rules are the patterns of one language over folded words. They are regular expressions, so that they take linear time for every message.
 type rules struct {
