@@ -39,7 +39,7 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 	case Text:
 		return Value{Type: Text, Text: text}, text != "" && len([]rune(text)) <= s.Expect.Limit
 	case YesNo: // "later" and "tomorrow" are neither
-		phrase := replied(f.texts[f.Language(said.Locale)].Texts[s.Text], text)
+		phrase := replied(text)
 		switch {
 		case f.says(said.Locale, no, text), reading.Declined(text), phrase == no:
 			return Value{Type: YesNo, Text: no}, true
@@ -80,7 +80,7 @@ func (f *Flow) says(locale, choice, text string) bool {
 	return slices.ContainsFunc(f.texts[f.Language(locale)].Choices[choice], func(word string) bool { return fold(word) == fold(text) })
 }
 
-// mostWords is the most words of an answer whose number may contradict the choice that it names: "bill 2".
+// mostWords is the most words of an answer in which a number may contradict the choice that it names: "bill 2".
 const mostWords = 3
 
 // choice finds the one choice that a text names: by a word of it, else by its place, else by a phrase like "of course". A text that names
@@ -92,12 +92,11 @@ func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	numbers := digits.FindAllString(rest, 2)
 	switch {
 	case len(named) == 0:
-		phrase := e.affirms(choices, replied("", text))
-		place := e.place(choices, text)
-		if phrase == "" && place > 0 && place <= len(choices) && !reading.Negated(text, said.Locale) {
-			phrase = choices[place-1]
+		choice := e.affirms(choices, replied(text))
+		if at := placeOf(text); choice == "" && at > 0 && at <= len(choices) && !reading.Negated(text, said.Locale) {
+			choice = choices[at-1]
 		}
-		return phrase, phrase != ""
+		return choice, choice != ""
 	case len(named) > 1, reading.Negated(rest, said.Locale):
 		return "", false
 	}
@@ -117,11 +116,11 @@ func (e edition) named(choices []string, text string) (named []string, counted b
 	var words []word
 	for _, choice := range choices {
 		for _, w := range e.words(choice) {
-			words = append(words, word{strings.TrimSpace(contracted(" " + apart(w) + " ")), choice})
+			words = append(words, word{apart(w), choice})
 		}
 	}
 	slices.SortStableFunc(words, func(a, b word) int { return len(b.text) - len(a.text) })
-	rest = contracted(" " + apart(text) + " ")
+	rest = " " + apart(text) + " "
 	for _, w := range words {
 		for w.text != "" && strings.Contains(rest, " "+w.text+" ") {
 			rest = strings.Replace(rest, " "+w.text+" ", "  ", 1) // two spaces: what stood around it is no row of words
@@ -148,16 +147,6 @@ func fold(text string) string { return strings.Join(letters.Words(text), " ") }
 
 // numeral is a number with its separators. A space separates thousands, and nothing else.
 var numeral = regexp.MustCompile(`[-−]?\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?\b|[-−]?\d[\d.,]*\d|[-−]?\d`)
-
-// number reads the number that a step asks for. In the answer to a scale it is a rating, and no time, length or count of other things.
-func (f *Flow) number(s Step, text, locale string) (float64, bool) {
-	rates := f.rates(s, locale)
-	if rates {
-		text = outOf(norm.NFKC.String(text), s.Expect.Max)
-	}
-	n, ok := number(text, locale)
-	return n, ok && (!rates || rated(text, s.Expect.Max))
-}
 
 // number finds the one number of a text. A separator before exactly three digits, or one that stands twice, separates thousands, unless the
 // language writes its decimals so. A text with words of another size, such as "2 thousand" or "2k", is unclear.

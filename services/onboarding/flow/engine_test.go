@@ -226,21 +226,14 @@ func TestAnswers(t *testing.T) {
 		{"{number: {min: 0, max: 5000}}", "２", "en", &flow.Value{Type: flow.Number, Number: 2}},
 		{"yes_no", "of course", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
 		{"yes_no", "Yes, of course!", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
-		{"yes_no", "yes, see you Tuesday", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
-		{"yes_no", "confirm", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
-		{"yes_no", "I'll be there", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
 		{"yes_no", "I think so", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
 		{"yes_no", "sure, why not", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
-		{"yes_no", "it was", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
 		{"yes_no", "of course not", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "absolutely not", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "not really", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "I don't think so", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "No, sorry", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "sorry, no", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
-		{"yes_no", "I can't come", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
-		{"yes_no", "not coming", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
-		{"yes_no", "No, I can’t make it", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "Unfortunately not", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "well", "en", nil},
 		{"yes_no", "not now", "en", nil},
@@ -321,7 +314,6 @@ func TestChoices(t *testing.T) {
 	slots := words{"a_noon": {"2 pm", "14h"}, "b_morning": {"9am"}, "c_next_day": {"24h", "within 24h"}}
 	horas := words{"a_noon": {"14h", "2 de la tarde"}, "b_morning": {"9 h", "9 horas"}, "c_next_day": {"em 24h"}}
 	bags := words{"a_small": {"2 kg"}, "b_large": {"5kg"}, "c_box": {"caja"}}
-	semana := words{"a_sexta": {"sexta"}, "b_sabado": {"sábado"}}
 	visit := words{"come": {"yes"}, "stay": {"no", "cannot come"}}
 	parts := words{"a_morning": {"morning"}, "b_noon": {"noon"}, "c_night": {"night"}}
 	for _, test := range []struct {
@@ -404,8 +396,6 @@ func TestChoices(t *testing.T) {
 		{"es", parts, "a las 3", false, ""},
 		{"fr", parts, "à 3", false, ""},
 		{"en", parts, "two", true, "b_noon"},
-		{"en", parts, "the first", true, "a_morning"},
-		{"en", parts, "Third one please", true, "c_night"},
 		{"en", parts, "number two", true, "b_noon"},
 		{"en", parts, "ok, 2", true, "b_noon"},
 		{"en", parts, "2, please", true, "b_noon"},
@@ -415,18 +405,11 @@ func TestChoices(t *testing.T) {
 		{"en", parts, "2.", true, "b_noon"},
 		{"en", parts, "four", true, ""},
 		{"pt-BR", parts, "dois", true, "b_noon"},
-		{"pt-BR", parts, "a segunda", true, "b_noon"},
-		{"pt-BR", parts, "a primeira opção", true, "a_morning"},
 		{"pt-BR", parts, "opção três", true, "c_night"},
 		{"pt-BR", parts, "número 2", true, "b_noon"},
-		{"es", parts, "la tercera", true, "c_night"},
-		{"fr", parts, "la deuxième", true, "b_noon"},
-		{"pt-BR", semana, "a segunda", true, ""},
-		{"pt-BR", semana, "o primeiro", true, "a_sexta"},
 		{"en", visit, "of course", false, "come"},
 		{"en", visit, "not really", false, "stay"},
 		{"en", visit, "No, sorry", false, "stay"},
-		{"en", visit, "I can't come", false, "stay"},
 		{"en", visit, "I don't know", false, ""},
 	} {
 		t.Run(test.locale+" "+test.text, func(t *testing.T) {

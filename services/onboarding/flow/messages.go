@@ -95,7 +95,7 @@ func explain(e *jsonschema.ValidationError, at string, node *yaml.Node, found *P
 	}
 }
 
-// nearest returns the one form of several whose keys a value has, so that only values in it are wrong; nil where none or two are near.
+// nearest returns the one form of several that a value has the keys of; nil where none or two are near.
 func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	var near []*jsonschema.ValidationError
 	for _, cause := range e.Causes {
@@ -138,7 +138,7 @@ func keysAt(url string) string {
 	return "; the keys are " + strings.Join(slices.Sorted(maps.Keys(keys)), ", ")
 }
 
-// formAt returns the key whose value has several forms.
+// formAt returns the key of a value that may have several forms.
 func formAt(location []string) string {
 	if n := len(location); n > 1 && location[n-2] == "fields" {
 		return "fields"

@@ -41,11 +41,6 @@ func Check(folder fs.FS) (Flow, error) {
 	return flow, nil
 }
 
-// small are answers that no list of the languages has as such.
-var small = strings.Fields("yep yup yea sure fine good great cool alright okey maybe nah nope later thx ty claro vale dale " +
-	"beleza blz ta bom certo legal joia " +
-	"daccord bien talvez depois luego manana obg valeu gracias merci hola ola oi bonjour")
-
 // everyday reports whether a word is an answer that people write for other reasons: a yes, a no, a greeting, thanks or a small number.
 func everyday(word string) bool {
 	folded := fold(word)
@@ -55,7 +50,7 @@ func everyday(word string) bool {
 			return true
 		}
 	}
-	return slices.Contains(small, folded) || len(folded) < 3 && digits.FindString(folded) == folded || reading.Refused(word)
+	return len(folded) < 3 && digits.FindString(folded) == folded || reading.Refused(word)
 }
 
 // checkKeywords refuses keywords that people write for other reasons: such a text would start the flow, and count as consent.
@@ -68,7 +63,7 @@ func (f *Flow) checkKeywords(found *Problems) {
 	}
 }
 
-// The comparisons of a condition whose one side is a name and whose other is written out.
+// The comparisons of a condition between a name and a value that is written out.
 var (
 	literal  = `('[^']*'|"[^"]*"|-?\d+(?:\.\d+)?)`
 	subject  = `person\.(locale|fields\.\w+)`

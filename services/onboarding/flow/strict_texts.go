@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"paceline.internal/platform/reading"
 	"paceline.internal/platform/reading/languages"
 )
 
@@ -58,12 +58,7 @@ var (
 	address  = regexp.MustCompile(`https?://\S+`)
 	notation = regexp.MustCompile(`%([A-Za-z_]\w*)%|\$([a-z_]\w+)|\$([A-Z][A-Z0-9]*_\w+)`)
 	bracket  = regexp.MustCompile(`[\[<*|#]+\s*([A-Za-z][\w .-]*?)\s*[\]>*|#]+`)
-	snake    = regexp.MustCompile(`\b[a-z]+(?:_[a-z0-9]+)+\b`)
 )
-
-// personal are names of placeholders that products have.
-var personal = strings.Fields("name firstname first_name fname lastname last_name lname fullname full_name customer_name nome " +
-	"nombre prenom date time link url")
 
 // foreign finds a placeholder in another notation than ours, and the name in it.
 func (f *Flow) foreign(text string) (sign, name string) {
@@ -73,13 +68,8 @@ func (f *Flow) foreign(text string) (sign, name string) {
 	}
 	for _, match := range bracket.FindAllStringSubmatch(text, -1) {
 		name := strings.ReplaceAll(fold(strings.ReplaceAll(match[1], "_", " ")), " ", "_")
-		if f.isValue(name) || slices.Contains(personal, name) {
-			return match[0], name
-		}
-	}
-	for _, name := range snake.FindAllString(text, -1) {
 		if f.isValue(name) {
-			return name, name
+			return match[0], name
 		}
 	}
 	return "", ""
@@ -91,50 +81,21 @@ func (f *Flow) isValue(name string) bool {
 	return declared || name == FirstName
 }
 
-// The words around an instruction to reply. Only about the messages themselves may an everyday word of opting out stand.
 var (
 	sentences = regexp.MustCompile(`[.!?\n]+(?:\s|$)`)
-	replying  = `(?i:reply|respond|text|write|send|type|answer|say|respond[ae]|escreva|escriba|escribe|envie|env[ií]a|mande|` +
-		`manda|digite|r[ée]pond[sz]?|r[ée]pondez|[ée]crivez|envoyez)`
-	verb      = regexp.MustCompile(`(?:^|[^\p{L}])` + replying + `(?:[^\p{L}]|$)`)
-	purpose   = regexp.MustCompile(`^["'”’)]*\s*(?:to|for|if|para|se|si|pour|=|:)(?:\s|$)`)
-	messaging = regexp.MustCompile(`(?i)\b(?:texts|text messages?|messages?|msgs?|sms|alerts|offers|unsubscri\w*|opt(?:s|ed|` +
-		`ing)?[ -]?out|subscription|mensage\w*|mensaje\w*|` +
-		`ofert\w*|descadastr\w*|inscri\w*|suscri\w*|receb\w*|recib\w*|recevoir|d[ée]sabonn\w*)`)
-	aim  = regexp.MustCompile(`^["'”’)]*\s*(?:to|para|pour)\s+(\p{L}+)`)
-	ends = strings.Fields("end stop opt unsubscribe cancel quit leave encerrar parar sair cancelar não nao nunca dejar no salir " +
-		"terminar darse ne arrêter finir")
+	capitals  = regexp.MustCompile(`\p{Lu}{3,}`)
 )
 
-// proper are the words of opting out that mean nothing else in a text; the others, such as CANCEL and END, are everyday words.
-var proper = strings.Fields("stop stopall unsubscribe optout pare parar descadastrar alto baja arret desabonner")
-
-// optWord finds a word of opting out that is asked for as a reply: behind a verb, or in capitals.
-var optWord = sync.OnceValue(func() *regexp.Regexp {
-	var all []string
-	for _, line := range languages.Together().Lines("stop") {
-		if !strings.Contains(line, " ") {
-			all = append(all, line, strings.ToUpper(line))
-		}
-	}
-	all = append(all, "arrêt", "ARRÊT")
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return regexp.MustCompile(`(` + replying + `(?:\s+(?i:with|the word|con|com|avec))?\s+)?["'“‘(]*` +
-		`\b(` + strings.Join(all, "|") + `)\b`)
-})
-
-// optOut finds a word of opting out that a text asks for, where it says another thing than that.
+// optOut finds a keyword of opting out in capitals, by which a text asks for a reply: "YES to keep it or CANCEL to cancel". It may stand in
+// the words by which messages say how to get no more of them, and STOP in any.
 func optOut(text string) string {
 	for _, sentence := range sentences.Split(text, -1) {
-		for _, at := range optWord().FindAllStringSubmatchIndex(sentence, -1) {
-			word, rest := sentence[at[4]:at[5]], sentence[at[1]:]
-			capitals := word == strings.ToUpper(word) && (verb.MatchString(sentence) || purpose.MatchString(rest))
-			if at[2] < 0 && !capitals || messaging.MatchString(sentence) {
-				continue
-			}
-			to := aim.FindStringSubmatch(rest)
-			if !slices.Contains(proper, fold(word)) || to != nil && !slices.Contains(ends, strings.ToLower(to[1])) {
-				return strings.ToUpper(word)
+		for _, word := range capitals.FindAllString(sentence, -1) {
+			left := strings.Fields(fold(reading.WithoutFooters(sentence)))
+			key := fold(word)
+			stops := slices.Contains(languages.Together().Lines("stop"), key) && !slices.Contains(spoken.Lines("flow-stop"), key)
+			if stops && slices.Contains(left, key) {
+				return word
 			}
 		}
 	}
@@ -171,7 +132,7 @@ func (e edition) contradicts(s Step, text string) string {
 	return wrong
 }
 
-// label is a place in a list of choices, with the words beside its number.
+// label has a place in a list of choices, and the words around its number.
 type label struct {
 	place int
 	text  string

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -185,14 +184,8 @@ func (f *Flow) textProblems(language, text string) (problems []string) {
 		problems = append(problems, "has a brace that is no placeholder such as {first_name|friend}")
 	}
 	if n := letters.Segments(f.widest(language, text)); n > f.Segments {
-		widest := f.widest(language, text)
-		dearer := ""
-		if signs := letters.Dearer(text); len(signs) > 0 {
-			dearer = fmt.Sprintf(", dearer by %q", string(signs))
-		}
 		problems = append(problems, fmt.Sprintf(
-			"takes %d segments with the longest values in it (%d characters%s); at most %d are allowed: shorten it, or write segments: %d in %s",
-			n, utf8.RuneCountInString(widest), dearer, f.Segments, min(n, 10), File))
+			"takes %d segments with the longest values in it; at most %d are allowed, unless segments allows more", n, f.Segments))
 	}
 	return problems
 }
