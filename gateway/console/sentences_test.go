@@ -52,6 +52,7 @@ var saidOnPages = []spoken{
 	{file: "gateway/console/operations/operations.go", names: []string{"errForm"}},
 	{file: "gateway/console/operations/settings.go", names: []string{"errNumber", "errPrice"}},
 	{file: "services/onboarding/flow/texts.go", names: []string{"textProblems"}},
+	{file: "services/onboarding/flow/strict_texts.go", names: []string{"senseProblems"}},
 	{file: "services/onboarding/flow/edit.go", names: []string{"Measure"}},
 	{file: "services/onboarding/flows/store_draft.go", names: []string{"ErrNoDraft", "ErrDraftOutdated"}},
 	{file: "gateway/console/operations/settings_sending.go", names: []string{"errCap", "errNoCountries", "errNotOurs"}},
