@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,7 @@ func (h *healthOf) before(t *testing.T, clock *atomic.Int64) *gateway {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	return &gateway{
-		upstreams: []*upstream{{name: "onboarding", ClientConn: conn}}, asking: make(chan struct{}, 1),
+		upstreams: []*upstream{{name: "onboarding", ClientConn: conn}}, asking: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler),
 		now: func() time.Time { return noon().Add(time.Duration(clock.Load())) },
 	}
 }

@@ -46,7 +46,7 @@ type upstream struct {
 	name string
 	*grpc.ClientConn
 
-	believed atomic.Bool // it has taken our token
+	believed atomic.Bool // it has answered a call that has our token
 }
 
 // dial connects to the services. The callbacks of QStash and Twilio are passed on as the gateway itself; the calls of a person
@@ -111,7 +111,7 @@ func (g *gateway) ready(ctx context.Context) error {
 		}
 		each.Wait()
 		for i, problem := range problems {
-			if errors.Is(problem, errNotBelieved) && g.log != nil {
+			if errors.Is(problem, errNotBelieved) {
 				g.log.ErrorContext(ctx, "gateway.not_believed", "service", g.upstreams[i].name,
 					"mend", "add the public key of GATEWAY_SIGNING_KEY to SERVICE_PUBLIC_KEYS there, and keep the clocks by NTP")
 			}

@@ -89,7 +89,7 @@ type Service struct {
 	settings  *messagingv1.SetOrganisationSettingsRequest
 	lost      bool // what was taken did not reach its person
 	forgotten bool // its senders
-	disabled  bool // they are
+	disabled  bool // all its senders are disabled
 	refused   bool // the account of one of its senders refuses to be listed
 	barred    bool // what would be sent was refused with a code that no retry mends
 }

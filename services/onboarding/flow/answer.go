@@ -84,7 +84,7 @@ func (f *Flow) says(locale, choice, text string) bool {
 const mostWords = 3
 
 // choice finds the one choice that a text names: by a word of it, else by its place, else by a phrase like "of course". A text that names
-// two is unclear, and so is one that says what is not.
+// two is unclear, and so is a denial.
 func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	text = norm.NFKC.String(text) // a digit of another form is a digit
 	e, choices := f.texts[f.Language(said.Locale)], s.Expect.Choices

@@ -256,6 +256,9 @@ func TestAnswers(t *testing.T) {
 		{"{number: {min: 1, max: 5}}", "cheguei às 4", "pt-BR", nil},
 		{"{number: {min: 1, max: 5}}", "esperei 5 minutos", "pt-BR", nil},
 		{"{number: {min: 1, max: 5}}", "4", "en", &flow.Value{Type: flow.Number, Number: 4}},
+		{"{number: {min: 1, max: 5}}", "4.5", "en", &flow.Value{Type: flow.Number, Number: 4.5}},
+		{"{number: {min: 1, max: 5}}", "maybe 4.5 stars", "en", &flow.Value{Type: flow.Number, Number: 4.5}},
+		{"{number: {min: 1, max: 5}}", "1.5 hours", "en", nil},
 		{"{number: {min: 1, max: 5}}", "a 4", "en", &flow.Value{Type: flow.Number, Number: 4}},
 		{"{number: {min: 1, max: 5}}", "4 stars", "en", &flow.Value{Type: flow.Number, Number: 4}},
 		{"{number: {min: 1, max: 5}}", "I'd give it a 4", "en", &flow.Value{Type: flow.Number, Number: 4}},
@@ -286,7 +289,7 @@ func TestAnswers(t *testing.T) {
 				"flow.yaml": {Data: []byte("flow: f\nlanguages: [en, pt-BR]\nstart: q\nsteps:\n" +
 					"  q: {ask: Q, expect: " + test.expect + ", save: answer, unclear: {send: U, then: bad}, then: good}\n" +
 					"  good: {end: good}\n  bad: {end: bad}\n")},
-				// To the one question a yes is to come, to the other not to; both name a scale.
+				// Both name a scale.
 				"en.yaml":    {Data: []byte("texts: {Q: 'Can you come, from 1 to 5?', U: Again}")},
 				"pt-BR.yaml": {Data: []byte("texts: {Q: 'Quer cancelar, de 1 a 5?', U: De novo}")},
 			})
@@ -302,6 +305,20 @@ func TestAnswers(t *testing.T) {
 			require.Equal(t, map[string]flow.Value{"answer": *test.want}, p.person.Fields)
 		})
 	}
+}
+
+// TestCountsAreNoRatings holds that a question for a count takes one among any words, although it names its bounds.
+func TestCountsAreNoRatings(t *testing.T) {
+	t.Parallel()
+	f, err := flow.Parse(fstest.MapFS{
+		"flow.yaml": {Data: []byte("flow: f\nlanguages: [en]\nstart: q\nsteps:\n" +
+			"  q: {ask: Q, expect: {number: {min: 1, max: 8}}, save: answer, unclear: {send: U, then: end}, then: end}\n  end: {end: done}\n")},
+		"en.yaml": {Data: []byte("texts: {Q: 'How many of you come, 1 to 8?', U: Again}")},
+	})
+	require.NoError(t, err)
+	p := &play{flow: f, state: flow.State{Step: "q", Phase: flow.Waiting}}
+	p.happens(says("we'll be 4 people"))
+	require.Equal(t, map[string]flow.Value{"answer": {Type: flow.Number, Number: 4}}, p.person.Fields)
 }
 
 // TestChoices reads answers to a choice. Only an answer by place depends on the order of the choices.

@@ -20,6 +20,7 @@ var (
 	declining  = spoken.Regexp(`^ (?:(?:{answer-lead}|{answer-regret}) )*{answer-no} (?:{answer-regret} )*$`)
 	picking    = spoken.Regexp(`^ (?:(?:{answer-lead}|{pick}) )*(\d+|{cardinal}) (?:(?:{answer-lead}|{pick-tail}) )*$`)
 	outOf      = spoken.Regexp(`(?i)(\d) ?(?:/|{out-of} ) ?(\d+)\b`)
+	counting   = spoken.Regexp(` {how-many} `)
 	courtesies = languages.Together().Regexp(` (?:{courtesy}|{greeting}) `)
 	because    = strings.Join(languages.Together().Lines("joint"), "|")
 	// explained is a number with its own sentence: "4, but I waited", "it was great, 5".
@@ -82,8 +83,7 @@ func (e edition) affirms(choices []string, answer string) string {
 
 // number reads the number that a step asks for. In the answer to a scale it is a rating, and no time, length or count of other things.
 func (f *Flow) number(s Step, text, locale string) (float64, bool) {
-	question := f.texts[f.Language(locale)].Texts[s.Text]
-	rates := s.Expect.rates(question)
+	rates := s.Expect.rates(f.texts[f.Language(locale)].Texts[s.Text])
 	if rates {
 		text = norm.NFKC.String(text)
 		if match := outOf.FindStringSubmatch(text); match != nil && match[2] == figure(s.Expect.Max) {
@@ -91,20 +91,15 @@ func (f *Flow) number(s Step, text, locale string) (float64, bool) {
 		}
 	}
 	n, ok := number(text, locale)
-	return n, ok && (!rates || explained.MatchString(text) || placeOf(text) > 0 || n == 0 || counts(question, text))
+	around := numeral.ReplaceAllString(text, "1") // 4.5 and 0 are ratings, and no places
+	return n, ok && (!rates || explained.MatchString(around) || placeOf(around) > 0)
 }
 
-// rates reports whether a question names both ends of a scale of few numbers.
+// rates reports whether a question names both ends of a scale of few numbers, and asks for no count.
 func (e Expect) rates(question string) bool {
 	named := digits.FindAllString(norm.NFKC.String(question), -1)
-	return e.Max <= 10 && slices.Contains(named, figure(e.Min)) && slices.Contains(named, figure(e.Max))
-}
-
-// counts reports whether the word behind the number is one of the question: "5 days" of "how many days, from 0 to 7?".
-func counts(question, text string) bool {
-	_, behind, _ := strings.Cut(digits.ReplaceAllString(bare(text), "\x00"), "\x00 ")
-	unit, _, _ := strings.Cut(behind, " ")
-	return unit != "" && strings.Contains(bare(question), " "+unit+" ")
+	counts := counting.MatchString(" " + fold(question) + " ")
+	return e.Max <= 10 && !counts && slices.Contains(named, figure(e.Min)) && slices.Contains(named, figure(e.Max))
 }
 
 func figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

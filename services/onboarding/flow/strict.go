@@ -105,7 +105,7 @@ func (f *Flow) checkCondition(s Step, found *Problems) {
 	}
 }
 
-// never returns what a name has instead, where a comparison of it with a value is always or never met because of that.
+// never returns the form of the values of a name, where a comparison of them with a value always goes the same way; else it is empty.
 func (f *Flow) never(name, operator, value string) string {
 	name, isField := strings.CutPrefix(name, "fields.")
 	if !isField {

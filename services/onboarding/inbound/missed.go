@@ -194,7 +194,10 @@ func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interv
 		err = nil
 	}
 	if err != nil && behind && !errors.Is(err, ErrSweepLost) { // what came since to the others does not wait for a sender that refuses
-		newest, _ := in.list(ctx, sweep, now.Add(-sweepWindow), now.Add(-sweepSettled), &end)
+		newest, again := in.list(ctx, sweep, now.Add(-sweepWindow), now.Add(-sweepSettled), &end)
+		if errors.Is(again, ErrSweepLost) {
+			err = again
+		}
 		unheard = append(unheard, newest...)
 	}
 	if err != nil && (end.Listed == 0 || errors.Is(err, ErrSweepLost)) {
