@@ -65,20 +65,23 @@ func (b *Bundle) Relays() int {
 	return n
 }
 
-// pause is the longest time that passes between two passes of the loops.
-const pause = 5 * time.Second
+// pause is the longest time that passes between two passes of the loops, and passes is how many they make of a long time.
+const (
+	pause  = 5 * time.Second
+	passes = 200
+)
 
 // Pass lets the clock run for d while all loops work.
 func (b *Bundle) Pass(d time.Duration) {
 	b.T.Helper()
 	b.Work()
 	for end := b.Clock.Now().Add(d); b.Clock.Now().Before(end); b.Work() {
-		b.jump(end)
+		b.jump(max(pause, d/passes), end)
 	}
 }
 
 // jump moves the clock to its next timer, but not past end and by at most a pause.
-func (b *Bundle) jump(end time.Time) {
+func (b *Bundle) jump(pause time.Duration, end time.Time) {
 	now := b.Clock.Now()
 	d := min(pause, end.Sub(now))
 	if next, ok := b.Clock.Next(); ok {
@@ -95,7 +98,7 @@ func (b *Bundle) Until(done func() bool) {
 	b.T.Helper()
 	end := b.Clock.Now().Add(30 * time.Minute)
 	for b.Work(); !done(); b.Work() {
-		b.jump(end)
+		b.jump(pause, end)
 		require.True(b.T, b.Clock.Now().Before(end), "it has not come to rest:\n%s", b.Log)
 	}
 }
