@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (
@@ -31,10 +32,10 @@ const (
 // read a whole table. sqlBrief keeps one row that another transaction holds from holding up a lane, and all who wait for it: after
 // this long the piece that waits goes by itself, outside of the lanes.
 const (
-	sqlByRow = `select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_hashjoin', 'off', true),
+	sqlByRow = `set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true)`
-	sqlBrief = sqlByRow + `, set_config('lock_timeout', '200ms', true)`
-	sqlLazy  = `, set_config('synchronous_commit', 'off', true)`
+	sqlBrief = `set_config('lock_timeout', '200ms', true)`
+	sqlLazy  = `set_config('synchronous_commit', 'off', true)`
 )
 
 // Combiner runs the statements of many callers in few transactions: what has come together while the lanes were busy goes to the server in
@@ -44,8 +45,9 @@ const (
 // What is combined must be correct in any order and next to anything: statements that are guarded by themselves. The zero value is not
 // usable; see NewCombiner.
 type Combiner struct {
-	db   DB
-	lazy bool // its commits do not wait for the disk
+	db    DB
+	ready *pgxpool.Pool // its connections are set as sqlBrief says; nil where each transaction has to say it
+	lazy  bool          // its commits do not wait for the disk
 
 	mu      sync.Mutex
 	lanes   int       // in use
@@ -57,11 +59,21 @@ type Combiner struct {
 }
 
 // NewCombiner returns a combiner on a database.
-func NewCombiner(db DB) *Combiner { return &Combiner{db: db, keys: map[string]bool{}} }
+func NewCombiner(db DB) *Combiner {
+	c := &Combiner{db: db, keys: map[string]bool{}}
+	if pool, ok := db.(*Pool); ok {
+		c.ready = pool.lanes
+	}
+	return c
+}
 
 // NewLazyCombiner returns one for notes that may be lost when the server crashes, but not when a client does: its commits do not wait for
 // the disk. What is noted must be safe to do again.
-func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true, keys: map[string]bool{}} }
+func NewLazyCombiner(db DB) *Combiner {
+	c := NewCombiner(db)
+	c.lazy = true
+	return c
+}
 
 // Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
 // as in unnest(@id::uuid[]) with ordinality u (id, n). A value that is only written is read by its place, (@at::timestamptz[])[u.n]: a join
@@ -135,7 +147,7 @@ func (c *Combiner) inLane(ctx context.Context, p *piece) error {
 	defer c.leave(p)
 	ctx, cancel := context.WithTimeout(ctx, laneTimeout)
 	defer cancel()
-	return c.run(ctx, sqlBrief, p)
+	return c.run(ctx, true, p)
 }
 
 // Waited returns the number of callers so far who came while another waited for a lane: while it grows, there is more to do than the
@@ -236,7 +248,7 @@ func (c *Combiner) next(done []*piece) []*piece {
 func (c *Combiner) together(batch []*piece) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), combinedTimeout)
 	defer cancel()
-	err := c.run(ctx, sqlBrief, batch...)
+	err := c.run(ctx, true, batch...)
 	if undone(err) && (len(batch) > 1 || lockedOut(err) || lostConflict(err)) {
 		for _, p := range batch {
 			go func() { p.answer <- c.alone(p.ctx, p) }()
@@ -262,7 +274,7 @@ func undone(err error) bool {
 func (c *Combiner) alone(ctx context.Context, p *piece) error {
 	var err error
 	for range txAttempts {
-		if err = c.run(ctx, sqlByRow, p); !lostConflict(err) {
+		if err = c.run(ctx, false, p); !lostConflict(err) {
 			break
 		}
 	}
@@ -270,17 +282,14 @@ func (c *Combiner) alone(ctx context.Context, p *piece) error {
 }
 
 // run sends all statements at once, those of pieces that are alike together. Without a begin what is sent at once is one
-// transaction.
-func (c *Combiner) run(ctx context.Context, first string, pieces ...*piece) error {
+// transaction. A brief one waits for no lock longer than others can.
+func (c *Combiner) run(ctx context.Context, brief bool, pieces ...*piece) error {
 	slices.SortStableFunc(pieces, func(a, b *piece) int {
 		return cmp.Or(slices.CompareFunc(a.statements, b.statements, func(a, b Statement) int { return strings.Compare(a.SQL, b.SQL) }),
 			cmp.Compare(a.key, b.key))
 	})
-	if c.lazy {
-		first += sqlLazy
-	}
 	var batch pgx.Batch
-	batch.Queue(first)
+	send := c.begin(&batch, brief)
 	for len(pieces) > 0 {
 		alike := 1
 		for alike < len(pieces) && slices.EqualFunc(pieces[0].statements, pieces[alike].statements,
@@ -292,7 +301,25 @@ func (c *Combiner) run(ctx context.Context, first string, pieces ...*piece) erro
 		}
 		pieces = pieces[alike:]
 	}
-	return c.db.SendBatch(ctx, &batch).Close() // only now it is committed
+	return send(ctx, &batch).Close() // only now it is committed
+}
+
+// begin sets a transaction as far as its connection is not set already, and returns what sends it.
+func (c *Combiner) begin(batch *pgx.Batch, brief bool) func(context.Context, *pgx.Batch) pgx.BatchResults {
+	settings, send := []string{sqlByRow}, c.db.SendBatch
+	switch {
+	case brief && c.ready != nil:
+		settings, send = nil, c.ready.SendBatch
+	case brief:
+		settings = append(settings, sqlBrief)
+	}
+	if c.lazy {
+		settings = append(settings, sqlLazy)
+	}
+	if len(settings) > 0 {
+		batch.Queue("select " + strings.Join(settings, ", "))
+	}
+	return send
 }
 
 // queue adds the statement at a place of pieces that are alike, once for all of them.

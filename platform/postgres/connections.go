@@ -63,7 +63,9 @@ func (p *Pool) Room(ctx context.Context, replicas, listens int) (said string, er
 	}
 	each := listens + 1
 	if !p.pooler {
-		each += int(p.Stat().MaxConns())
+		for _, stat := range p.Stats() {
+			each += int(stat.MaxConns())
+		}
 	}
 	said = fmt.Sprintf("%d processes have up to %d connections each, and the server has %d for them", replicas, each, room)
 	if replicas*each > room {

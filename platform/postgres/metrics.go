@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/attribute"
@@ -11,7 +12,7 @@ import (
 
 // Observe registers gauges of a pool, which ask the pool alone and never the database. A wait for a connection comes before
 // any statement that shows as slow.
-func Observe(meter metric.Meter, pool interface{ Stat() *pgxpool.Stat }) error {
+func Observe(meter metric.Meter, pool interface{ Stats() []*pgxpool.Stat }) error {
 	connections, connectionsErr := meter.Int64ObservableGauge("paceline_postgres_pool_connections",
 		metric.WithDescription("Connections of the pool by state; max is how many it may have."))
 	waits, waitsErr := meter.Int64ObservableCounter("paceline_postgres_pool_waits_total",
@@ -27,13 +28,22 @@ func Observe(meter metric.Meter, pool interface{ Stat() *pgxpool.Stat }) error {
 		return metric.WithAttributes(attribute.String("state", name))
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := pool.Stat()
-		o.ObserveInt64(connections, int64(s.AcquiredConns()), state("in_use"))
-		o.ObserveInt64(connections, int64(s.IdleConns()), state("idle"))
-		o.ObserveInt64(connections, int64(s.MaxConns()), state("max"))
-		o.ObserveInt64(waits, s.EmptyAcquireCount())
-		o.ObserveFloat64(waited, s.EmptyAcquireWaitTime().Seconds())
-		o.ObserveInt64(gaveUp, s.CanceledAcquireCount())
+		var inUse, idle, most, waitCount, gaveUpCount int64
+		var waitTime time.Duration
+		for _, s := range pool.Stats() {
+			inUse += int64(s.AcquiredConns())
+			idle += int64(s.IdleConns())
+			most += int64(s.MaxConns())
+			waitCount += s.EmptyAcquireCount()
+			waitTime += s.EmptyAcquireWaitTime()
+			gaveUpCount += s.CanceledAcquireCount()
+		}
+		o.ObserveInt64(connections, inUse, state("in_use"))
+		o.ObserveInt64(connections, idle, state("idle"))
+		o.ObserveInt64(connections, most, state("max"))
+		o.ObserveInt64(waits, waitCount)
+		o.ObserveFloat64(waited, waitTime.Seconds())
+		o.ObserveInt64(gaveUp, gaveUpCount)
 		return nil
 	}, connections, waits, waited, gaveUp)
 	return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -14,6 +15,11 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 )
 
+// one is the only pool beneath.
+type one struct{ *pgxpool.Pool }
+
+func (o one) Stats() []*pgxpool.Stat { return []*pgxpool.Stat{o.Stat()} }
+
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	pool, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t, postgres.Migrations{}), MaxConns: 1})
@@ -22,7 +28,7 @@ func TestObserve(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	defer func() { require.NoError(t, provider.Shutdown(context.WithoutCancel(t.Context()))) }()
-	require.NoError(t, postgres.Observe(provider.Meter("test"), pool))
+	require.NoError(t, postgres.Observe(provider.Meter("test"), one{pool}))
 	type seen struct {
 		inUse, idle, most, waits, gaveUp int64
 		waited                           float64

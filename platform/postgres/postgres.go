@@ -91,13 +91,22 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
+	var laneConfig *pgxpool.Config
+	if !pooler {
+		laneConfig = splitLanes(poolConfig)
+	}
 	pool, err := open(ctx, poolConfig)
 	if err != nil {
 		return nil, err
 	}
+	lanes, err := openLanes(ctx, laneConfig)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
 	opened := &Pool{
-		login: pool, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, dialer: dialer, pooler: pooler, pooled: pooled,
-		stop: func() {},
+		login: pool, lanes: lanes, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, dialer: dialer,
+		pooler: pooler, pooled: pooled, stop: func() {},
 	}
 	if cfg.Watch != nil {
 		opened.stop = opened.watch(cfg.Watch)

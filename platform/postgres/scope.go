@@ -79,6 +79,7 @@ type DB interface { //nolint:interfacebloat // what pgx has of a pool and of a t
 // to another client. There is no way to a connection around it.
 type Pool struct {
 	login    *pgxpool.Pool
+	lanes    *pgxpool.Pool // of combiners: set for their statements, and never bounded to an organisation; nil to use login
 	service  string
 	timeouts Timeouts
 	listen   *pgx.ConnConfig
@@ -172,13 +173,21 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 // Direct returns the configuration that reaches the server for Listen.
 func (p *Pool) Direct() *pgx.ConnConfig { return p.listen }
 
-// Stat is of the pool beneath.
-func (p *Pool) Stat() *pgxpool.Stat { return p.login.Stat() }
+// Stats are of the pools beneath.
+func (p *Pool) Stats() []*pgxpool.Stat {
+	if p.lanes == nil {
+		return []*pgxpool.Stat{p.login.Stat()}
+	}
+	return []*pgxpool.Stat{p.login.Stat(), p.lanes.Stat()}
+}
 
 // Close closes all connections, once they are given back.
 func (p *Pool) Close() {
 	p.stop()
 	p.login.Close()
+	if p.lanes != nil {
+		p.lanes.Close()
+	}
 }
 
 // one sends one statement.

@@ -27,7 +27,7 @@ func TestWatch(t *testing.T) {
 		for _, manner := range []wire.Manner{wire.BothWays, wire.MidMessage} {
 			waiting := make(chan error, 1)
 			go func() { waiting <- asked("select pg_sleep(4)") }()
-			require.Eventually(t, func() bool { return pool.Stat().AcquiredConns() == 1 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return pool.Stats()[0].AcquiredConns() == 1 }, time.Minute, time.Millisecond)
 			line.Freeze(manner, false)
 			err := <-waiting
 			require.Error(t, err, manner)

@@ -60,7 +60,7 @@ func TestCaps(t *testing.T) {
 	onboardingtest.Subtest(t, "AnswerIsSentOnceWhenThereIsRoom", setup, func(t *testing.T, b *bundle) {
 		p, r := full(b)
 		b.Reply(p, "yes")
-		b.lasts(2 * time.Hour)
+		b.lasts(45 * time.Minute)
 		require.Equal(t, "capped", b.Entry(r.ID, session.KindHeld).Detail)
 		require.Equal(t, 2, b.Count(`select count(*) from session_transitions where session_id = $1 and kind = 'held'`, r.ID))
 		b.Messaging.SetFull(false)
@@ -110,7 +110,7 @@ func TestCaps(t *testing.T) {
 		p := b.Person()
 		b.Messaging.SetFull(true)
 		r := b.Activate(p)
-		b.lasts(2 * time.Hour)
+		b.lasts(45 * time.Minute)
 		b.Messaging.SetFull(false)
 		b.Until(func() bool { return len(b.Messaging.Taken(p.Phone)) == 1 })
 		require.Equal(t, session.Active, b.Session(r.ID).Status)
