@@ -251,13 +251,23 @@ func (c *Combiner) together(batch []*piece) {
 	err := c.run(ctx, true, batch...)
 	if undone(err) && (len(batch) > 1 || lockedOut(err) || lostConflict(err)) {
 		for _, p := range batch {
-			go func() { p.answer <- c.alone(p.ctx, p) }()
+			go func() { p.answer <- c.apart(p) }()
 		}
 		return
 	}
 	for _, p := range batch {
 		p.answer <- cmp.Or(err, p.unread)
 	}
+}
+
+// apart runs a piece of a batch that was refused. What waits for a lock keeps its connection for long, so it is found first: else a few
+// such pieces would have all connections, and those that wait for nothing would wait for one.
+func (c *Combiner) apart(p *piece) error {
+	err := c.run(p.ctx, true, p)
+	if lockedOut(err) || lostConflict(err) {
+		return c.alone(p.ctx, p)
+	}
+	return cmp.Or(err, p.unread)
 }
 
 // undone reports whether an error says that nothing of a transaction has happened, on a connection that goes on: the server refused a
@@ -308,7 +318,7 @@ func (c *Combiner) run(ctx context.Context, brief bool, pieces ...*piece) error 
 func (c *Combiner) begin(batch *pgx.Batch, brief bool) func(context.Context, *pgx.Batch) pgx.BatchResults {
 	settings, send := []string{sqlByRow}, c.db.SendBatch
 	switch {
-	case brief && c.ready != nil:
+	case brief && c.free():
 		settings, send = nil, c.ready.SendBatch
 	case brief:
 		settings = append(settings, sqlBrief)
@@ -320,6 +330,15 @@ func (c *Combiner) begin(batch *pgx.Batch, brief bool) func(context.Context, *pg
 		batch.Queue("select " + strings.Join(settings, ", "))
 	}
 	return send
+}
+
+// free reports whether a connection that is set already can be had at once.
+func (c *Combiner) free() bool {
+	if c.ready == nil {
+		return false
+	}
+	stat := c.ready.Stat()
+	return stat.AcquiredConns() < stat.MaxConns()
 }
 
 // queue adds the statement at a place of pieces that are alike, once for all of them.

@@ -78,6 +78,10 @@ type View struct {
 	HoldVersion int64
 	Fields      map[string]any // that flows have learnt, as JSON has them; read for a published flow only
 	Texts       []byte         // of engagement and goals that the organisation has decided; ConversationOf reads them
+	// TicketID is of the ticket that is not closed, and Distress are the organisation's words, nil when it has decided nothing.
+	// Conversation reads them.
+	TicketID string
+	Distress []string
 	// SchedulingPaused says that an operator has paused the organisation: its alarms are not published, and no step is sent.
 	SchedulingPaused bool
 }

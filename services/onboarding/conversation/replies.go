@@ -47,17 +47,6 @@ func (c *Service) Answer(ctx context.Context, view View, m Reply) error {
 	return c.consent(ctx, view, m)
 }
 
-// Sends reports whether a reply would be answered with a message. Such an answer needs a view that was read after the job of the reply was
-// claimed: a change is made only if the session still stands where the view saw it, but a message that was sent stays sent.
-func (c *Service) Sends(ctx context.Context, view View, body string) bool {
-	decision, _, err := c.onReply(ctx, view, Reply{Heard: Heard{Body: body, At: c.Now()}})
-	if follow, ok := decision.(session.Follow); ok {
-		_, sends := direct(follow.Decision)
-		return sends
-	}
-	return err != nil
-}
-
 // follow does what an ordinary reply asks for, if it still answers something.
 func (c *Service) follow(ctx context.Context, view View, m Reply) error {
 	s, why := view.Session, ""

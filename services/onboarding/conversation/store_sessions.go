@@ -110,8 +110,12 @@ func (s *Store) LoadStep(ctx context.Context, id string) (View, StepDue, error) 
 	return view, StepDue{First: postgres.TimeOf(first), Now: postgres.TimeOf(now)}, nil
 }
 
+// sqlTicketOf selects the open ticket of a person, p.
+const sqlTicketOf = `coalesce((select t.id::text from tickets t where t.profile_id = p.id and t.status <> 'closed'), '') as ticket_id`
+
 const sqlConversation = `
-select u.n, v.* from unnest(@org::uuid[], @phone::text[]) with ordinality u (org, phone, n) cross join lateral (` + sqlSession + `
+select u.n, v.* from unnest(@org::uuid[], @phone::text[]) with ordinality u (org, phone, n) cross join lateral (` + sqlSessionColumns + `,
+    ` + sqlTicketOf + `, o.distress_words` + sqlSessionTables + `
     where p.org_id = u.org and p.phone = u.phone order by s.status = 'active' desc, s.id desc limit 1) v`
 
 // Conversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
@@ -122,7 +126,9 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (View, er
 	var found int
 	err := s.hot.Do(ctx, phone, postgres.Statement{
 		SQL: sqlConversation, Args: postgres.Args{"org": orgID, "phone": phone}, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
-			view, err = s.scanView(row)
+			var of View
+			view, err = s.scanView(row, &of.TicketID, &of.Distress)
+			view.TicketID, view.Distress = of.TicketID, of.Distress
 			return err
 		},
 	})
@@ -159,14 +165,15 @@ func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (Vi
 }
 
 const sqlPersonOnly = `
-select p.id, p.phone, p.first_name, p.locale, p.hold, p.hold_version, o.engagement_texts
+select p.id, p.phone, p.first_name, p.locale, p.hold, p.hold_version, o.engagement_texts, ` + sqlTicketOf + `, o.distress_words
 from profiles p left join organisation_settings o on o.org_id = p.org_id where p.org_id = $1 and `
 
 // personOnly is a person without a session; pgx.ErrNoRows.
 func (s *Store) personOnly(ctx context.Context, sqlPerson, orgID, of string) (View, error) {
 	view := View{Session: session.Record{OrgID: orgID}}
 	err := s.pool.QueryRow(ctx, sqlPerson, orgID, of).Scan(
-		&view.Session.ProfileID, &view.Phone, &view.FirstName, &view.Locale, &view.Hold, &view.HoldVersion, &view.Texts)
+		&view.Session.ProfileID, &view.Phone, &view.FirstName, &view.Locale, &view.Hold, &view.HoldVersion, &view.Texts,
+		&view.TicketID, &view.Distress)
 	if err != nil {
 		return View{}, fmt.Errorf("read a person: %w", err)
 	}

@@ -10,24 +10,28 @@ import (
 	"paceline.internal/services/onboarding/tickets"
 )
 
-// standing reads once who wrote, and their ticket.
-func (in *Service) standing(ctx context.Context, t text) (tickets.Standing, error) {
-	if t.who.Read || !t.own || t.Phone == "" {
-		return *t.who, nil
+// person reads once who wrote, their conversation and their ticket; nobody for a text without words of theirs.
+func (in *Service) person(ctx context.Context, t text) (conversation.View, error) {
+	if !t.own || t.Phone == "" {
+		return conversation.View{}, nil
 	}
-	found, err := in.Inbox.Store.Standing(ctx, t.OrgID, t.Phone)
-	found.Read = err == nil
-	*t.who = found
+	if t.view.Session.OrgID != "" {
+		return *t.view, nil
+	}
+	found, err := in.Store.Conversation(ctx, t.OrgID, t.Phone)
+	if err == nil {
+		*t.view = found
+	}
 	return found, err
 }
 
 // takeDistress takes words of distress, by the organisation's own list: nothing else is to answer them.
 func (in *Service) takeDistress(ctx context.Context, t text) (bool, error) {
-	who, err := in.standing(ctx, t)
-	if err != nil || who.ProfileID == "" || !tickets.Distressed(t.Body, who.Distress) {
+	who, err := in.person(ctx, t)
+	if err != nil || who.Session.ProfileID == "" || !tickets.Distressed(t.Body, who.Distress) {
 		return false, err
 	}
-	return true, in.Inbox.TakeDistress(ctx, t.Heard, who.ProfileID)
+	return true, in.Inbox.TakeDistress(ctx, t.Heard, who.Session.ProfileID)
 }
 
 // noteDistress is takeDistress of a text that is about consent, too. It leaves the job to the taker of that.
@@ -39,16 +43,17 @@ func (in *Service) noteDistress(ctx context.Context, t text) error {
 
 // takeInbox takes a text for a ticket that is open, and one that asks for a person.
 func (in *Service) takeInbox(ctx context.Context, t text) (bool, error) {
-	who, err := in.standing(ctx, t)
-	if err != nil || who.ProfileID == "" || t.LiftsHold {
+	who, err := in.person(ctx, t)
+	s := who.Session
+	if err != nil || s.ProfileID == "" || t.LiftsHold {
 		return false, err
 	}
 	if who.TicketID != "" {
-		return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, session.Unclaimed, tickets.OfTicket, "")
+		return true, in.Inbox.Take(ctx, t.Heard, s.ProfileID, session.Unclaimed, tickets.OfTicket, "")
 	}
 	var more []string
-	if who.Flow != "" {
-		f, err := in.Flows.Version(ctx, t.OrgID, who.Flow, who.FlowVersion)
+	if s.Status == session.Active && s.Flow != "" {
+		f, err := in.Flows.Version(ctx, t.OrgID, s.Flow, s.FlowVersion)
 		if err != nil {
 			return false, err
 		}
@@ -60,7 +65,7 @@ func (in *Service) takeInbox(ctx context.Context, t text) (bool, error) {
 	if !human.Asked(t.Body, more) {
 		return false, nil
 	}
-	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, session.Asked, "asks for a person", "")
+	return true, in.Inbox.Take(ctx, t.Heard, s.ProfileID, session.Asked, "asks for a person", "")
 }
 
 // unclaimed reports whether nobody else answers a text: the person was never activated, or their conversation has ended and the host

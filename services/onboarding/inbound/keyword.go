@@ -38,7 +38,8 @@ func (in *Service) takeKeyword(ctx context.Context, t text) (bool, error) {
 	if !t.own || t.Phone == "" {
 		return false, nil
 	}
-	if who, err := in.standing(ctx, t); err != nil || who.Onboards {
+	who, err := in.person(ctx, t)
+	if err != nil || who.Session.Status == session.Active && who.Session.Mode == session.Onboarding {
 		return false, err
 	}
 	f, found, err := in.Flows.ByKeyword(ctx, t.OrgID, t.Body)

@@ -19,7 +19,7 @@ func TestSessionIsReadOnce(t *testing.T) {
 		body string
 		want int
 	}{
-		{body: "yes", want: 2}, // a message is sent by what was read after the job was claimed
+		{body: "yes", want: 1}, // has the explanation sent
 		{body: "yes", want: 1}, // begins the burst
 		{body: "hello", want: 1},
 		{body: onboardingtest.JohnAtNine, want: 2}, // goals read the person, too

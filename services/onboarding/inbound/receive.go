@@ -98,11 +98,8 @@ func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enque
 			return in.answer(ctx, j, message, recorded, view)
 		})
 	case record(ctx) == nil && !m.Queued: // it is recorded even if its turn does not come now
-		if recorded.Effect == conversation.EffectNone && in.Conversations.Sends(ctx, view, m.Body) {
-			view = conversation.View{} // read again once its turn has come: by then a message of the person before this one is done
-		}
 		err = in.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error {
-			return in.answer(ctx, j, message, recorded, view)
+			return in.answer(ctx, j, message, recorded, conversation.View{}) // a message of the person before this one is done by now
 		})
 	}
 	if unrecorded != nil {

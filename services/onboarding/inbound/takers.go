@@ -35,15 +35,14 @@ type text struct {
 	conversation.Reply
 
 	message reply
-	view    conversation.View // as it was read for the record; empty when it is to be read again
-	who     *tickets.Standing // of the person and their ticket; read once, when it is asked for
-	own     bool              // whether it has words of the person, and is no reaction that repeats our words
+	view    *conversation.View // read once, after the job was claimed; empty until then
+	own     bool               // whether it has words of the person, and is no reaction that repeats our words
 }
 
 // answer has a recorded message read by one after the other, and returns what the runner is to do with its job.
 func (in *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view conversation.View) error {
 	kind, _ := reading.Theirs(m.Message.Body)
-	t := text{Reply: m.heard(j, recorded), message: m, view: view, who: &tickets.Standing{}, own: kind == reading.Own}
+	t := text{Reply: m.heard(j, recorded), message: m, view: &view, own: kind == reading.Own}
 	for _, take := range in.takers() {
 		if taken, err := take(ctx, t); taken || err != nil {
 			return conversation.Ended(err, in.Now().Sub(j.CreatedAt))
@@ -60,7 +59,7 @@ func (in *Service) takeConsent(ctx context.Context, t text) (bool, error) {
 	}
 	switch {
 	case t.LiftsHold: // the session was resumed, and the yes may be its answer, too
-		t.view = conversation.View{}
+		t.view = &conversation.View{}
 		return in.takeReply(ctx, t)
 	case t.Effect == conversation.EffectNone:
 		return false, nil
@@ -116,7 +115,7 @@ func (in *Service) inSession(ctx context.Context, t text) error {
 	}
 	err := people.ErrConflict
 	if s := t.view.Session; (s.Status == session.Active || s.Status.Parked()) && s.OrgID == t.OrgID {
-		err = once(t.view)
+		err = once(*t.view)
 	}
 	for n := 0; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {
 		var view conversation.View
@@ -133,11 +132,11 @@ func (in *Service) takeAwaited(ctx context.Context, t text, view conversation.Vi
 	if !t.own || t.Effect != conversation.EffectNone || t.LiftsHold || !session.WaitsForTicket(view.Session, "") {
 		return false, nil
 	}
-	who, err := in.Inbox.Store.Standing(ctx, t.OrgID, t.Phone)
-	if err != nil || who.TicketID == "" {
+	now, err := in.Store.Conversation(ctx, t.OrgID, t.Phone)
+	if err != nil || now.TicketID == "" {
 		return false, err
 	}
-	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, session.Unclaimed, tickets.OfTicket, "")
+	return true, in.Inbox.Take(ctx, t.Heard, now.Session.ProfileID, session.Unclaimed, tickets.OfTicket, "")
 }
 
 // concerned is the conversation that a message is about. A reply is about the open one. A word about consent, however late it is worked, is

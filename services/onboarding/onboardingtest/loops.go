@@ -65,7 +65,7 @@ func (b *Bundle) Relays() int {
 	return n
 }
 
-// pause is the longest time that passes between two passes of the loops, and passes is how many they make of a long time.
+// The loops pass at least once in a pause, or, in a long time, so many times.
 const (
 	pause  = 5 * time.Second
 	passes = 200

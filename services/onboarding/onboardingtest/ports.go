@@ -11,6 +11,7 @@ import (
 
 	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
@@ -226,7 +227,9 @@ func (p *Ports) ReleaseSweep(ctx context.Context, s inbound.Sweep) error {
 	return act(p, "ReleaseSweep", func() error { return p.Stores.ReleaseSweep(ctx, s) })
 }
 
+// Enqueue has the scope of a call of the gateway, for which a message is claimed as it is stored.
 func (p *Ports) Enqueue(ctx context.Context, n queue.New) (stored queue.Enqueued, err error) {
+	ctx = postgres.AcrossOrganisations(ctx)
 	err = act(p, "Enqueue", func() (err error) {
 		stored, err = p.Stores.Enqueue(ctx, n)
 		return err

@@ -15,10 +15,6 @@ type ticketRows struct {
 	p *Ports
 }
 
-func (r ticketRows) Standing(ctx context.Context, orgID, phone string) (tickets.Standing, error) {
-	return read(r.p, "Standing", func() (tickets.Standing, error) { return r.Store.Standing(ctx, orgID, phone) })
-}
-
 func (r ticketRows) Open(ctx context.Context, o tickets.Opening) (t tickets.Ticket, created bool, err error) {
 	err = act(r.p, "OpenTicket", func() (err error) {
 		t, created, err = r.Store.Open(ctx, o)

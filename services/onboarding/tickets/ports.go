@@ -14,7 +14,6 @@ import (
 // store keeps the inbox. Each method is one intention: a statement, or a transaction. Store implements it, and the crash matrix puts one in
 // its place that fails at the k-th call.
 type store interface {
-	Standing(ctx context.Context, orgID, phone string) (Standing, error)
 	Open(ctx context.Context, o Opening) (t Ticket, created bool, err error)
 	Assign(ctx context.Context, orgID, id, from, to string, at time.Time) (Ticket, error)
 	Close(ctx context.Context, c Closing) (t Ticket, job string, err error)

@@ -46,19 +46,6 @@ func (s *Service) Handlers() map[string]queue.Handler {
 	}
 }
 
-// Standing has what decides whether a text of a person goes to the inbox.
-type Standing struct {
-	ProfileID string   // empty of a stranger
-	Locale    string   // of their messages
-	TicketID  string   // that is not closed; empty for none
-	Distress  []string // the organisation's words of distress; nil when it has decided nothing
-	// Flow and FlowVersion are those of the session that is open; empty of the deployment's own conversation.
-	Flow, FlowVersion string
-	// Onboards tells that such a session is at its onboarding, so that a flow's keyword is a word like any other.
-	Onboards bool
-	Read     bool // whether it was read
-}
-
 // Opening is a ticket to be opened, or a text that belongs to the one that the person has.
 type Opening struct {
 	ID        string // of a new one

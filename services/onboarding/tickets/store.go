@@ -70,27 +70,6 @@ func ticket(ctx context.Context, in querier, sql string, args ...any) (Ticket, e
 	return t, nil
 }
 
-const sqlStanding = `
-select p.id::text, p.locale, coalesce(t.id::text, ''), o.distress_words, coalesce(s.flow, ''), coalesce(s.flow_version, ''),
-    coalesce(s.mode = '` + string(session.Onboarding) + `', false)
-from profiles p left join conversation_sessions s on s.profile_id = p.id and s.status = 'active'
-left join tickets t on t.profile_id = p.id and t.status <> 'closed'
-left join organisation_settings o on o.org_id = p.org_id
-where p.org_id = $1 and p.phone = $2`
-
-// Standing reads what decides whether a text of a phone goes to the inbox; empty of a stranger.
-func (s *Store) Standing(ctx context.Context, orgID, phone string) (found Standing, err error) {
-	err = s.pool.QueryRow(ctx, sqlStanding, orgID, phone).Scan(&found.ProfileID, &found.Locale, &found.TicketID, &found.Distress,
-		&found.Flow, &found.FlowVersion, &found.Onboards)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Standing{}, nil
-	}
-	if err != nil {
-		return Standing{}, fmt.Errorf("read the ticket of a phone: %w", err)
-	}
-	return found, nil
-}
-
 // sqlLockPerson comes before the session's lock, as a hold's and an activation's does: they never wait for each other.
 const sqlLockPerson = `select id from profiles where org_id = $1 and id = $2 for no key update`
 
