@@ -127,8 +127,8 @@ func readClock(p *parser, g groups) (element, bool) {
 	c.half = p.lang.twelve() && c.hour >= 1 && c.hour <= 12 && !zero && !c.fixed
 	c.sure = c.fixed || zero || c.hour == 0 || c.hour >= 12 || !p.lang.twelve() && marked && c.hour >= 7
 	switch {
-	case g.has("then"): // "nove da noite"
-		ok = ok && !p.item(g.from()-1).is("numbered")
+	case g.has("then"): // "nove da noite"; "7 tonight" only at the beginning, because "buy 7 tonight" is of seven things
+		ok = ok && !p.item(g.from()-1).is("numbered") && (!among(p.code(g["then"].from), "TtD") || p.starts(g.from()))
 	case g.has("ampm"):
 		ok = ok && c.meridiem(p.first(g, "ampm").value) && p.leads(g)
 	case !marked && end == g["hour"].to && hour.code != 'X' && hour.digits <= 2:
