@@ -211,6 +211,7 @@ const (
 	undoLast          // what was said last, which may be something else than a goal
 	undoIt            // what we have just spoken of: "cancel that"
 	undoReminder      // a reminder, by name
+	undoNamed         // one of several, by its time or its text: "cancel the gym one"
 )
 
 // takesBack must be all that a message says, with courtesies around it. CANCEL alone is STOP.
@@ -231,7 +232,17 @@ func undoOf(message string) undo {
 	if takesIt.MatchString(said) {
 		return undoIt
 	}
-	return map[reading.Taken]undo{reading.TakesIt: undoIt, reading.TakesReminder: undoReminder}[reading.TakesBack(message)]
+	switch reading.TakesBack(message) {
+	case reading.TakesIt:
+		return undoIt
+	case reading.TakesReminder:
+		return undoReminder
+	case reading.TakesNothing:
+	}
+	if whichOf(message) != "" {
+		return undoNamed
+	}
+	return noUndo
 }
 
 // joins is a word between "remind me" and what is to be done, wherever the time stood.

@@ -232,7 +232,7 @@ func (t *Texts) undo(ctx context.Context, h heard, back undo) (taken bool, err e
 		if key != catalog.GoalNone {
 			params.Goal = h.done.Goal
 		}
-	case back == undoIt:
+	case back == undoIt, back == undoNamed:
 		return false, nil
 	case back == undoLast:
 		key = catalog.GoalNothing
@@ -247,9 +247,13 @@ func (t *Texts) undo(ctx context.Context, h heard, back undo) (taken bool, err e
 
 // toUndo is the goal that is to be undone; nil when there is none.
 func (t *Texts) toUndo(ctx context.Context, h heard, back undo) (*Goal, error) {
-	if back == undoIt {
+	switch back {
+	case undoIt:
 		g, _, err := t.confirmed(ctx, h)
 		return g, err
+	case undoNamed:
+		return t.named(ctx, h)
+	case noUndo, undoLast, undoReminder:
 	}
 	found, err := t.Goals.Store.ByText(ctx, h.person.Session.ProfileID, h.At.Add(-undoWindow))
 	return meant(found, back, h.At), err

@@ -342,6 +342,25 @@ func TestUndoByText(t *testing.T) {
 		require.Equal(t, []string{b.Says(p, catalog.GoalNone, catalog.Params{})}, b.texted(p))
 	})
 
+	onboardingtest.Subtest(t, "OneOfSeveralByWhatTellsItFromTheOthers", serve, func(t *testing.T, b *service) {
+		p, gym := b.Reminded("remind me to go to the gym tomorrow at 5pm")
+		b.Reply(p, "remind me to call the gym on monday at 5pm")
+		call := b.SaidGoal(p)
+		b.Reply(p, onboardingtest.JohnAtNine)
+		john := b.SaidGoal(p)
+		stand := func() []string { return []string{b.nowIs(gym), b.nowIs(call), b.nowIs(john)} }
+		for _, several := range []string{"cancel the 5pm one", "cancel the gym reminder", "cancel my reminder for sunday", "forget about the bank one"} {
+			b.Reply(p, several)
+			require.Equal(t, []string{"scheduled", "scheduled", "scheduled"}, stand(), several)
+			require.Len(t, b.texted(p), 3, several)
+		}
+		b.Reply(p, "cancel my reminder for monday, please")
+		require.Equal(t, []string{"scheduled", "cancelled", "scheduled"}, stand())
+		b.Reply(p, "Forget about the gym one!")
+		require.Equal(t, []string{"cancelled", "cancelled", "scheduled"}, stand())
+		require.Equal(t, []string{cancelled(b, p, "call the gym"), cancelled(b, p, "go to the gym")}, b.texted(p)[3:])
+	})
+
 	onboardingtest.Subtest(t, "CountsInASessionThatWasOpenedSince", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		r := b.Activate(p)
