@@ -16,6 +16,8 @@ func TestUnseen(t *testing.T) {
 	require.NoError(t, err)
 	sentences, err := measureReading(folder + "/sentences")
 	require.NoError(t, err)
+	words, err := measureReading(folder + "/words")
+	require.NoError(t, err)
 	for _, tt := range []struct {
 		name, prefix, wrong string
 		most                int
@@ -32,6 +34,7 @@ func TestUnseen(t *testing.T) {
 		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 38, found},
 		{"RevocationsAmongOtherSentencesAreHeard", "revocations", "passed", 6, sentences},
 		{"OrdinarySentencesHoldFew", "ordinary", "held", 23, sentences},
+		{"NamesAndThingsHoldFew", "ordinary", "held", 30, words},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -92,7 +92,7 @@ func like(body, text string, score, bound float64) bool {
 
 // Bounds of reading.Revocation, chosen by models that were made without the texts that they then read.
 const (
-	likeARevocation   = -0.25
+	likeARevocation   = -0.19
 	surelyARevocation = 3  // whatever the rules say of a "don't stop" in it: "I'll block you if you don't stop"
 	surelyOrdinary    = -1 // for words that may revoke
 
