@@ -82,6 +82,19 @@ func Instead(r rune) (same string, found bool) {
 	return "", false
 }
 
+// Straight writes every apostrophe of a text as the straight one: keyboards have many.
+func Straight(text string) string {
+	return strings.Map(func(r rune) rune {
+		if same, _ := Instead(r); same == "'" {
+			return '\''
+		}
+		return r
+	}, text)
+}
+
+// Joined writes a text without its apostrophes: "don't" is "dont".
+func Joined(text string) string { return strings.ReplaceAll(Straight(text), "'", "") }
+
 // unseen reports whether a character shows nothing: the soft hyphen, zero width spaces and joiners, directions, and which form the
 // character before it has. Among letters of other scripts and emoji they mean something; a text with these is not in GSM-7 anyway.
 func unseen(r rune) bool {

@@ -31,11 +31,8 @@ func listed(key string) map[string]bool {
 // else.
 func Affirmed(text string) bool { return yeses.Read(text) != nil }
 
-// elided joins what an apostrophe separates: d'accord is one word of the lists.
-var elided = strings.NewReplacer("'", "", "’", "")
-
 // Agreed reports whether a text has words or a sign of a yes, and no others but courtesies: "yes please", "ok, claro", 👍. It reads the
-// answer to a question that was just asked.
+// answer to a question that was just asked. An apostrophe separates nothing: d'accord is one word of the lists.
 func Agreed(text string) bool {
 	if len(letters.Words(text)) == 0 {
 		return strings.ContainsAny(text, "👍✅👌🆗")
@@ -55,7 +52,7 @@ func Declined(text string) bool {
 // is a no, and "in the".
 func Negated(text, locale string) bool {
 	of := languages.Of(locale).Text("class-neg")
-	return slices.ContainsFunc(letters.Words(elided.Replace(text)), func(w string) bool {
+	return slices.ContainsFunc(letters.Words(letters.Joined(text)), func(w string) bool {
 		return (len(w) > 2 || w == "no") && slices.Contains(strings.Fields(of), w)
 	})
 }
@@ -63,7 +60,7 @@ func Negated(text, locale string) bool {
 // only reports whether a text has words of a list, and no others but courtesies.
 func only(text string, list map[string]bool) bool {
 	found := false
-	for _, w := range letters.Words(elided.Replace(text)) {
+	for _, w := range letters.Words(letters.Joined(text)) {
 		switch {
 		case list[w]:
 			found = true

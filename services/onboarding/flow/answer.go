@@ -86,18 +86,18 @@ const mostWords = 3
 // choice finds the one choice that a text names: by a word of it, else by its place, else by a phrase like "of course". A text that names
 // two is unclear, and so is a denial.
 func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
-	text = norm.NFKC.String(text) // a digit of another form is a digit
+	text = norm.NFKC.String(letters.Straight(text)) // a digit of another form is a digit
 	e, choices := f.texts[f.Language(said.Locale)], s.Expect.Choices
 	named, counted, rest := e.named(choices, text)
-	numbers := digits.FindAllString(rest, 2)
+	numbers, denied := digits.FindAllString(rest, 2), denies(rest, said.Locale)
 	switch {
 	case len(named) == 0:
 		choice := e.affirms(choices, replied(text))
-		if at := placeOf(text); choice == "" && at > 0 && at <= len(choices) && !reading.Negated(text, said.Locale) {
+		if at := placeOf(text); choice == "" && at > 0 && at <= len(choices) && !denied {
 			choice = choices[at-1]
 		}
 		return choice, choice != ""
-	case len(named) > 1, reading.Negated(rest, said.Locale):
+	case len(named) > 1, denied:
 		return "", false
 	}
 	n, err := strconv.Atoi(strings.Join(numbers, " "))
@@ -139,8 +139,8 @@ var (
 	runs   = regexp.MustCompile(`\d+|[^\d ]+`)
 )
 
-// apart folds a text and separates its figures from its letters: people write "2pm" and "2 pm".
-func apart(text string) string { return strings.Join(runs.FindAllString(fold(text), -1), " ") }
+// apart folds a text and separates its figures from its letters: people write "2pm" and "2 pm". A denial stays one word: don't has no Don.
+func apart(text string) string { return strings.Join(runs.FindAllString(fold(denials(text)), -1), " ") }
 
 // fold brings a text to small letters without accents and signs, with single spaces.
 func fold(text string) string { return strings.Join(letters.Words(text), " ") }
@@ -153,7 +153,7 @@ var numeral = regexp.MustCompile(`[-−]?\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?\b|
 func number(text, locale string) (float64, bool) {
 	text = norm.NFKC.String(text)
 	found := numeral.FindAllStringIndex(text, 2)
-	if len(found) != 1 || reading.Negated(text, locale) {
+	if len(found) != 1 || denies(" "+apart(text)+" ", locale) {
 		return 0, false
 	}
 	before, digits, behind := text[:found[0][0]], text[found[0][0]:found[0][1]], text[found[0][1]:]

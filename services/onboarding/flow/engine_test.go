@@ -231,6 +231,12 @@ func TestAnswers(t *testing.T) {
 		{"yes_no", "of course not", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "absolutely not", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "not really", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
+		{"{number: {min: 1, max: 8}}", "it isn't 5", "en", nil},
+		{"{number: {min: 1, max: 8}}", "I donʼt have 5", "en", nil},
+		{"{number: {min: 1, max: 8}}", "it wasn't 5", "en", nil},
+		{"{number: {min: 1, max: 8}}", "anything but 5", "en", nil},
+		{"{number: {min: 1, max: 8}}", "qualquer um menos 5", "pt-BR", nil},
+		{"yes_no", "I donʼt think so", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "I don't think so", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "No, sorry", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
 		{"yes_no", "sorry, no", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
@@ -332,6 +338,8 @@ func TestChoices(t *testing.T) {
 	horas := words{"a_noon": {"14h", "2 de la tarde"}, "b_morning": {"9 h", "9 horas"}, "c_next_day": {"em 24h"}}
 	bags := words{"a_small": {"2 kg"}, "b_large": {"5kg"}, "c_box": {"caja"}}
 	visit := words{"come": {"yes"}, "stay": {"no", "cannot come"}}
+	fine := words{"fine": {"ok"}, "can": nil, "cannot": {"can't"}, "unknown": {"don't know"}}
+	pets := words{"cat": nil, "dog": nil, "don": {"Don"}}
 	parts := words{"a_morning": {"morning"}, "b_noon": {"noon"}, "c_night": {"night"}}
 	for _, test := range []struct {
 		locale  string
@@ -428,6 +436,32 @@ func TestChoices(t *testing.T) {
 		{"en", visit, "not really", false, "stay"},
 		{"en", visit, "No, sorry", false, "stay"},
 		{"en", visit, "I don't know", false, ""},
+		{"en", fine, "that time isn't ok", false, ""},
+		{"en", fine, "that time isn’t ok", false, ""},
+		{"en", fine, "it won't be ok for me", false, ""},
+		{"en", fine, "it wasn't ok", false, ""},
+		{"en", fine, "that's ok", false, "fine"},
+		{"en", fine, "I can't", false, "cannot"},
+		{"en", fine, "I dont know", false, "unknown"},
+		{"en", fine, "I don't know", false, "unknown"},
+		{"en", pets, "I don't want a dog", false, ""},
+		{"en", pets, "I donʼt want a dog", false, ""},
+		{"en", pets, "I don`t want a dog", false, ""},
+		{"en", pets, "I don´t want a dog", false, ""},
+		{"en", pets, "I can't have a dog", false, ""},
+		{"en", pets, "I haven't a dog", false, ""},
+		{"en", pets, "I don't mind", false, ""},
+		{"en", pets, "anything but a cat", false, ""},
+		{"en", pets, "everything except the cat", false, ""},
+		{"en", pets, "all but dog", false, ""},
+		{"en", pets, "it's the neighbour's dog", false, "dog"},
+		{"pt-BR", pets, "qualquer um menos dog", false, ""},
+		{"pt-BR", pets, "tudo, menos o dog", false, ""},
+		{"pt-BR", pets, "todos os dias o dog", false, "dog"},
+		{"es", pets, "cualquiera menos el dog", false, ""},
+		{"fr", pets, "je n'ai pas de dog", false, ""},
+		{"en", pets, "je n’ai pas de dog", false, ""},
+		{"fr", pets, "l'dog", false, "dog"},
 	} {
 		t.Run(test.locale+" "+test.text, func(t *testing.T) {
 			t.Parallel()

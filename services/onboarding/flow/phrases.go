@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading"
 	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/words"
@@ -20,6 +21,7 @@ var (
 	declining  = spoken.Regexp(`^ (?:(?:{answer-lead}|{answer-regret}) )*{answer-no} (?:{answer-regret} )*$`)
 	picking    = spoken.Regexp(`^ (?:(?:{answer-lead}|{pick}) )*(\d+|{cardinal}) (?:(?:{answer-lead}|{pick-tail}) )*$`)
 	outOf      = spoken.Regexp(`(?i)(\d) ?(?:/|{out-of} ) ?(\d+)\b`)
+	denying    = spoken.Regexp(` {denial} `)
 	counting   = spoken.Regexp(` {how-many} `)
 	courtesies = languages.Together().Regexp(` (?:{courtesy}|{greeting}) `)
 	because    = strings.Join(languages.Together().Lines("joint"), "|")
@@ -27,15 +29,29 @@ var (
 	explained = regexp.MustCompile(`(?i)^\s*\d+\s*(?:[.,;:!)–—-](?:\s|$)|(?:` + because + `)\s)|[.,;:!–—-]\s+\d+\s*[.!]*$`)
 	// signs make a number another thing than a place: a sign, a currency, a decimal, or the French "at".
 	signs = regexp.MustCompile(`[-+/%$€£~<>àÀ]|[.,]\d`)
-	// apostrophes joins what they separate: don't is dont.
-	apostrophes = strings.NewReplacer("'", "", "’", "")
+	// elided is a word with an apostrophe in it.
+	elided = regexp.MustCompile(`[\pL\pM]+'[\pL\pM]+`)
 )
 
 // bare returns the folded words of a text without courtesies, with a space at both ends.
 func bare(text string) string {
-	row := " " + apart(apostrophes.Replace(text)) + " "
+	row := " " + apart(letters.Joined(text)) + " "
 	return courtesies.ReplaceAllString(courtesies.ReplaceAllString(row, " "), " ") // twice, since two may share a space
 }
+
+// denials joins the denials of a text that have an apostrophe: don't is dont. Other words keep theirs: "l'apres" is two.
+func denials(text string) string {
+	return elided.ReplaceAllStringFunc(letters.Straight(text), func(word string) string {
+		joined := letters.Joined(word)
+		if reading.Declined(joined) || denying.MatchString(" "+fold(joined)+" ") {
+			return joined
+		}
+		return word
+	})
+}
+
+// denies reports whether a row of words that apart has made, with a space at both ends, has a denial: "not", "anything but".
+func denies(row, locale string) bool { return reading.Negated(row, locale) || denying.MatchString(row) }
 
 // replied reads a phrase that answers a question: yes, no or nothing.
 func replied(text string) string {
@@ -83,6 +99,7 @@ func (e edition) affirms(choices []string, answer string) string {
 
 // number reads the number that a step asks for. In the answer to a scale it is a rating, and no time, length or count of other things.
 func (f *Flow) number(s Step, text, locale string) (float64, bool) {
+	text = letters.Straight(text)
 	rates := s.Expect.rates(f.texts[f.Language(locale)].Texts[s.Text])
 	if rates {
 		text = norm.NFKC.String(text)

@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/goals/timeparse"
 	"paceline.internal/services/onboarding/words"
 )
@@ -116,7 +117,7 @@ func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Locat
 func negated(text string) int {
 	count := 0
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
-		if words.Together().Has("negation", strings.Trim(strings.ReplaceAll(word, "’", "'"), ".,;:!?()\"'")) {
+		if words.Together().Has("negation", strings.Trim(letters.Straight(word), ".,;:!?()\"'")) {
 			count++
 		}
 	}
