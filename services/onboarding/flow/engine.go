@@ -254,7 +254,7 @@ func (t *turn) called(s Step, e Called) Decision {
 		return t.enter(s.Failed, false)
 	}
 	if s.Save != "" && e.Field != nil {
-		value, ok := t.flow.Fields[s.Save].ValueOf(e.Field)
+		value, ok := t.flow.Declared().read(s.Save, e.Field)
 		if !ok {
 			return t.enter(s.Failed, false)
 		}

@@ -23,13 +23,16 @@ var ErrUnreadable = errors.New("this release cannot read a version of the flow; 
 // Declared has the declarations of each field, by its name: several flows may declare one.
 type Declared map[string][]Field
 
-// Declared returns the fields of one flow.
+// Declared returns the fields of one flow, as the host application may set them.
 func (f *Flow) Declared() Declared {
-	declared := Declared{}
+	declared, shown := Declared{}, f.placeholders()
 	for name, field := range f.Fields {
+		if f.asks(name) && (shown[name] || field.Limit > 0) { // the words of a person are cut, and may be longer
+			field.most = f.shown(name)
+		}
 		for _, id := range f.Order {
 			if s := f.Steps[id]; s.Kind == Ask && s.Save == name && s.Expect.Type == field.Type {
-				field.Asked = append(field.Asked, s.Expect)
+				field.Asked = append(field.Asked, s.Expect.within(field.most))
 			}
 		}
 		declared[name] = []Field{field}
@@ -98,6 +101,14 @@ func (e Expect) takes(v Value) bool {
 	return true
 }
 
+// within limits the texts that take accepts to so many characters, 0 for any.
+func (e Expect) within(most int) Expect {
+	if e.Type == Text && most > 0 {
+		e.Limit = min(cmp.Or(e.Limit, most), most)
+	}
+	return e
+}
+
 // form describes what takes accepts.
 func (e Expect) form() string {
 	switch {
@@ -143,7 +154,7 @@ func (d Declared) names() string {
 
 // WrongField returns what is wrong with the value that the host application answers to a call; nil for nothing.
 func (f *Flow) WrongField(step Step, given any) error {
-	if _, ok := f.Fields[step.Save].ValueOf(given); ok || step.Save == "" || given == nil {
+	if _, ok := f.Declared().read(step.Save, given); ok || step.Save == "" || given == nil {
 		return nil
 	}
 	return fmt.Errorf("%w: %s must be %s", ErrFields, step.Save, f.Declared().form(step.Save))

@@ -14,12 +14,15 @@ import (
 func TestGivenValues(t *testing.T) {
 	t.Parallel()
 	f, err := flow.Parse(fstest.MapFS{
-		"flow.yaml": {Data: []byte("flow: table\nlanguages: [en]\nstart: plan\nsegments: 4\nfields: {free: number, link: text, map: {type: text, limit: 100}, note: text}\nsteps:\n" +
+		"flow.yaml": {Data: []byte("flow: table\nlanguages: [en]\nstart: plan\nsegments: 10\nfields: {told: {type: text, limit: 200}, free: number, link: text, map: {type: text, limit: 100}, note: text}\nsteps:\n" +
 			"  plan: {ask: T, expect: {choice: [gold, silver]}, save: plan, unclear: {send: T, then: guests}, then: guests}\n" +
-			"  guests: {ask: T, expect: {number: {min: 1, max: 20, whole: true}}, save: guests, unclear: {send: T, then: wish}, then: wish}\n" +
+			"  guests: {ask: T, expect: {number: {min: 1, max: 20, whole: true}}, save: guests, unclear: {send: T, then: story}, then: story}\n" +
+			"  story: {ask: T, expect: {text: {limit: 200}}, save: story, unclear: {send: T, then: say}, then: say}\n" +
+			"  say: {ask: T, expect: reply, save: say, then: told}\n" +
+			"  told: {ask: T, expect: reply, save: told, then: wish}\n" +
 			"  wish: {ask: T, expect: {text: {limit: 5}}, save: wish, unclear: {send: T, then: done}, then: done}\n" +
 			"  done: {end: booked}\n")},
-		"en.yaml": {Data: []byte("texts:\n  T: \"Which one? {link|here} {map|there} {wish|any}\"\nchoices:\n  gold: [gold]\n  silver: [silver]\n")},
+		"en.yaml": {Data: []byte("texts:\n  T: \"Which one? {link|here} {map|there} {wish|any} {story|none} {say|none} {told|none}\"\nchoices:\n  gold: [gold]\n  silver: [silver]\n")},
 	})
 	require.NoError(t, err)
 	for _, tt := range []struct {
@@ -38,6 +41,12 @@ func TestGivenValues(t *testing.T) {
 		{name: "link", value: strings.Repeat("a", 60)},
 		{name: "link", value: strings.Repeat("a", 61), want: "link must be a text, at most 60 characters long (its limit under fields)"},
 		{name: "map", value: strings.Repeat("a", 100)},
+		{name: "story", value: strings.Repeat("é", 60)},
+		{name: "story", value: strings.Repeat("é", 61), want: "story must be a text of at most 60 characters"},
+		{name: "say", value: strings.Repeat("a", 60)},
+		{name: "say", value: strings.Repeat("a", 61), want: "say must be a text, at most 60 characters long"},
+		{name: "told", value: strings.Repeat("a", 200)},
+		{name: "told", value: strings.Repeat("a", 201), want: "told must be a text, at most 200 characters long"},
 		{name: "note", value: strings.Repeat("a", 1600)}, // no text shows it
 	} {
 		_, err := f.Declared().Read(map[string]any{tt.name: tt.value})
@@ -52,9 +61,14 @@ func TestGivenValues(t *testing.T) {
 	long := strings.Repeat("a", 100)
 	shown, err := f.Render("T", "en", "", map[string]flow.Value{
 		"map": {Type: flow.Text, Text: long}, "wish": {Type: flow.Text, Text: long},
+		"story": {Type: flow.Text, Text: long + long}, "say": {Type: flow.Text, Text: long}, "told": {Type: flow.Text, Text: long},
 	})
 	require.NoError(t, err)
-	require.Equal(t, "Which one? here "+long+" "+long[:60], shown, "only the person's own words are cut")
+	require.Equal(t, "Which one? here "+long+" "+long[:60]+" "+long[:60]+" "+long[:60]+" "+long, shown, "only the person's own words are cut")
 	require.NoError(t, f.WrongField(flow.Step{Save: "map"}, long))
 	require.ErrorIs(t, f.WrongField(flow.Step{Save: "link"}, long), flow.ErrFields)
+	require.ErrorIs(t, f.WrongField(flow.Step{Save: "plan"}, "cow"), flow.ErrFields)
+	own, ok := f.Fields["say"].ValueOf(long)
+	require.True(t, ok, "the words of a person are kept whole")
+	require.Equal(t, long, own.Text)
 }

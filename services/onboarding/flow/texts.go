@@ -280,7 +280,7 @@ const shownText = 60
 // shown returns how many characters of a text field a text shows.
 func (f *Flow) shown(name string) int { return cmp.Or(f.Fields[name].Limit, shownText) }
 
-// asks reports whether the field keeps words of the person: they may be cut, and what the host application sets is shown whole.
+// asks reports whether the field keeps words of the person: they may be longer, and are cut where a text shows them.
 func (f *Flow) asks(name string) bool {
 	return slices.ContainsFunc(f.Order, func(id string) bool {
 		s := f.Steps[id]
@@ -288,8 +288,8 @@ func (f *Flow) asks(name string) bool {
 	})
 }
 
-// bound limits the fields that the host application sets to what the texts show of them.
-func (f *Flow) bound() {
+// placeholders are the names that the texts show, in any language.
+func (f *Flow) placeholders() map[string]bool {
 	shown := map[string]bool{}
 	for _, e := range f.texts {
 		for _, text := range e.Texts {
@@ -298,6 +298,12 @@ func (f *Flow) bound() {
 			}
 		}
 	}
+	return shown
+}
+
+// bound limits the fields that the host application alone sets to what the texts show of them. Declared limits the others.
+func (f *Flow) bound() {
+	shown := f.placeholders()
 	for name, field := range f.Fields {
 		if (shown[name] || field.Limit > 0) && !f.asks(name) && (field.Type == Text || field.Type == Choice || field.Type == Any) {
 			field.most = f.shown(name)

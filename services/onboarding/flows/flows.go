@@ -108,8 +108,8 @@ func (s *Store) Declared(ctx context.Context, orgID string) (flow.Declared, erro
 		if err != nil {
 			return nil, err
 		}
-		for name, field := range f.Fields {
-			declared[name] = append(declared[name], field)
+		for name, fields := range f.Declared() {
+			declared[name] = append(declared[name], fields...)
 		}
 	}
 	return declared, nil

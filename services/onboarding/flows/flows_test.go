@@ -239,6 +239,28 @@ func TestLimits(t *testing.T) {
 		b.publish(files("two", "Hi"), noon)
 	})
 
+	t.Run("WhatTheHostMaySetIsWhatTheQuestionsTake", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asks := func(name, choices string) map[string]string {
+			return map[string]string{
+				"flow.yaml": "flow: " + name + "\nlanguages: [en]\nstart: pet\nsteps:\n  pet: {ask: Q, expect: {choice: [" + choices +
+					"]}, save: pet, unclear: {send: U, then: done}, then: done}\n  done: {end: completed}\n",
+				"en.yaml": "texts: {Q: Which one, U: Again}",
+			}
+		}
+		b.publish(asks("first", "cat, dog"), noon)
+		b.publish(asks("second", "dog, fish"), noon)
+		declared, err := b.Declared(t.Context(), b.org)
+		require.NoError(t, err)
+		for _, pet := range []string{"cat", "dog", "fish"} { // of either flow
+			_, err := declared.Read(map[string]any{"pet": pet})
+			require.NoError(t, err)
+		}
+		_, err = declared.Read(map[string]any{"pet": "cow"})
+		require.ErrorContains(t, err, "pet must be one of cat, dog or one of dog, fish")
+	})
+
 	t.Run("AVersionThatIsUnreadable", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
