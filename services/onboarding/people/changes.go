@@ -58,12 +58,25 @@ type Open struct {
 }
 
 // ChangeProfile changes a person. Errors: roster.ErrInvalid, flow.ErrFields, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold,
-// ErrAwaitsOperator, ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
-func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
+// ErrAwaitsOperator, ErrPhoneTaken, ErrUnavailable, and ErrConflict when other changes were faster again and again.
+func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (changed Profile, err error) {
 	if change.empty() {
 		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone, phone or fields; a field that is left out stays as it is",
 			roster.ErrInvalid)
 	}
+	for range maxContention {
+		if changed, err = c.changeProfile(ctx, orgID, profileID, change); !errors.Is(err, ErrConflict) {
+			break
+		}
+	}
+	return changed, err
+}
+
+// maxContention bounds how often a change is decided anew because another one of the person was stored meanwhile. Of those that are made
+// at once, one is stored each time.
+const maxContention = 12
+
+func (c *Service) changeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	was, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
 		return Profile{}, err

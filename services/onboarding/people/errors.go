@@ -5,7 +5,7 @@ import "errors"
 // What a request meets that is not its own fault.
 var (
 	// ErrConflict reports that something changed between a decision and its change. Nothing was changed; decide again.
-	ErrConflict = errors.New("conversation: the session has moved on")
+	ErrConflict = errors.New("the person or their session was changed meanwhile; repeat the request")
 	// ErrUnavailable reports a dependency that cannot be reached. Nothing is wrong with what was asked.
 	ErrUnavailable = errors.New("conversation: messaging cannot be reached")
 	// ErrLaterRules reports rules of engagement that this release cannot read; the replicas of the one that wrote them can.

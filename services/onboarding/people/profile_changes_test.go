@@ -248,6 +248,28 @@ on conflict (org_id) do update set require_consent_record = true`, onboardingtes
 		require.Equal(t, 1, won)
 	})
 
+	onboardingtest.Subtest(t, "ChangesOfOnePersonAtOnceAreAllMade", setup, func(t *testing.T, b *bundle) {
+		p, zones := b.Person(), []string{"America/Denver", "America/New_York", "Europe/Lisbon", "America/Chicago"}
+		results := make(chan error, 2*len(zones))
+		for n, zone := range zones {
+			go func() {
+				_, err := b.changes(p, &onboardingv1.UpdateProfileRequest{TimeZone: &zone})
+				results <- err
+			}()
+			go func() {
+				_, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new(fmt.Sprintf("Name%d", n))})
+				results <- err
+			}()
+		}
+		for range cap(results) {
+			require.NoError(t, <-results)
+		}
+		now, err := b.Store.Profile(t.Context(), p.OrgID, p.ID)
+		require.NoError(t, err)
+		require.Contains(t, zones, now.TimeZone)
+		require.Contains(t, now.FirstName, "Name", "no change undoes another one")
+	})
+
 	onboardingtest.Subtest(t, "AnActivationThatReadTheOldPhoneIsTriedAgain", setup, func(t *testing.T, b *bundle) {
 		p := b.Person()
 		_, err := b.moves(p)
