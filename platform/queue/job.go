@@ -104,6 +104,9 @@ type StatusError struct {
 	Want   string // that it would need
 }
 
+// Cancellable names the statuses of a job that its room cancels or dismisses at an operator's request, as StatusError.Want.
+const Cancellable = StatusPending + " or " + StatusFailed
+
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("worker: the job is %s; only one that is %s can be changed so", e.Status, e.Want)
 }

@@ -24,8 +24,10 @@ func NewBody(text string) (Body, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return "", fmt.Errorf("%w: it is blank", ErrBody)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+	case !utf8.ValidString(text):
 		return "", fmt.Errorf("%w: it is not valid UTF-8 text", ErrBody)
+	case strings.ContainsRune(text, 0):
+		return "", fmt.Errorf("%w: it has a NUL character (U+0000)", ErrBody)
 	}
 	if units := utf16Length(text); units > MaxBody {
 		return "", fmt.Errorf("%w: %d characters, at most %d fit", ErrBody, units, MaxBody)

@@ -25,7 +25,7 @@ func TestNewBody(t *testing.T) {
 		{name: "Empty", text: "", want: "blank"},
 		{name: "OnlySpace", text: " \n\t\u00a0", want: "blank"},
 		{name: "InvalidUTF8", text: "caf\xe9", want: "not valid UTF-8"},
-		{name: "NUL", text: "a\x00b", want: "not valid UTF-8"},
+		{name: "NUL", text: "a\x00b", want: "NUL character"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -634,6 +634,8 @@ func TestOperatorsOfOutreach(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "cancelled", cancelled.GetOutreach().GetStatus())
 		require.Equal(t, late.ID, cancelled.GetOutreach().GetProfileId())
+		_, err = server.People.CancelOutreach(ctx, &onboardingv1.CancelOutreachRequest{OutreachId: newest(b).GetOutreachId()})
+		require.ErrorContains(t, err, "the outreach is cancelled; only one that is pending or failed can be changed so")
 	})
 }
 

@@ -289,7 +289,7 @@ func (s *Store) outreachByID(ctx context.Context, orgID, id string) (OutreachRow
 // CancelOutreach ends a row that was not sent, for an operator: one that was never begun, or that failed. Errors: ErrNoOutreach,
 // *queue.StatusError, ErrBegun.
 func (s *Store) CancelOutreach(ctx context.Context, orgID, id string, now time.Time) (OutreachRow, error) {
-	return s.operate(ctx, orgID, id, func(tx pgx.Tx, r OutreachRow) error {
+	cancelled, err := s.operate(ctx, orgID, id, func(tx pgx.Tx, r OutreachRow) error {
 		if r.Status == queue.StatusFailed {
 			_, err := s.outreach.Dismiss(ctx, tx, orgID, id, now)
 			return err
@@ -311,6 +311,10 @@ func (s *Store) CancelOutreach(ctx context.Context, orgID, id string, now time.T
 		_, err := tx.Exec(ctx, sqlGoodbyeEnded, postgres.Args{"org": orgID, "profile": r.ProfileID, "decided": r.CreatedAt, "at": now})
 		return err
 	})
+	if refused, ok := errors.AsType[*queue.StatusError](err); ok {
+		refused.Want = queue.Cancellable
+	}
+	return cancelled, err
 }
 
 // RetryOutreach gives a failed row all of its tries again, while its time is not over. Errors: ErrNoOutreach,

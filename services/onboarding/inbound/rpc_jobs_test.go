@@ -255,7 +255,7 @@ func TestWebhookJobs(t *testing.T) {
 		require.NoError(t, err)
 		_, err = b.server.CancelWebhookJob(b, &onboardingv1.CancelWebhookJobRequest{JobId: running})
 		refusedJob(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
-		require.ErrorContains(t, err, "processing")
+		require.ErrorContains(t, err, "the job is processing; only one that is pending or failed can be changed so")
 	})
 
 	t.Run("WhatAnOperatorIsAskedForStaysUntilTheySayThatItIsDone", func(t *testing.T) {

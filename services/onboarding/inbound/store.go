@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"paceline.internal/platform/postgres"
@@ -31,8 +32,11 @@ func (s *Store) Job(ctx context.Context, orgID, id string) (queue.Row, error) {
 // CancelJob ends a pending or a failed job of the organisation. Errors: queue.ErrNoJob, a *queue.StatusError.
 func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
 	r, err := s.jobs.Cancel(ctx, s.pool, orgID, id, now)
-	if r.Status != queue.StatusFailed {
-		return r, err
+	if r.Status == queue.StatusFailed {
+		r, err = s.jobs.Dismiss(ctx, s.pool, orgID, id, now)
 	}
-	return s.jobs.Dismiss(ctx, s.pool, orgID, id, now)
+	if refused, ok := errors.AsType[*queue.StatusError](err); ok {
+		refused.Want = queue.Cancellable
+	}
+	return r, err
 }

@@ -112,7 +112,7 @@ func ParseLocale(raw string) (string, error) {
 	return locale, nil
 }
 
-// ParseZone returns the name of an organisation's time zone, which may be UTC; roster.ErrInvalid.
+// ParseZone returns the name of an organisation's time zone, which may be UTC. Its error says what to change.
 func ParseZone(raw string) (string, error) {
 	if raw == "UTC" {
 		return raw, nil
@@ -121,8 +121,5 @@ func ParseZone(raw string) (string, error) {
 	if err == nil && raw == "" {
 		err = errors.New("time_zone must not be empty; leave it out to keep it")
 	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", roster.ErrInvalid, err)
-	}
-	return zone, nil
+	return zone, err
 }

@@ -58,7 +58,7 @@ func (s *RPC) UpdateSettings(
 	var zone string
 	if given := in.GetSettings().TimeZone; given != nil {
 		if zone, err = ParseZone(*given); err != nil {
-			return nil, err
+			return nil, request.Invalid("%v", err)
 		}
 	}
 	sending, err := readSendingOf(in.GetSettings().GetSending())

@@ -51,6 +51,15 @@ func TestSettings(t *testing.T) {
 		return func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.Sending = decided }
 	}
 
+	onboardingtest.Subtest(t, "ATimeZoneThatIsNoneIsNamed", setup, func(t *testing.T, b *bundle) {
+		for _, zone := range []string{"", "Mars"} {
+			_, err := b.decide(func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.TimeZone = &zone })
+			onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			require.ErrorContains(t, err, "time_zone must ")
+			require.NotContains(t, err.Error(), "profile")
+		}
+	})
+
 	onboardingtest.Subtest(t, "OfSendingReachMessaging", setup, func(t *testing.T, b *bundle) {
 		require.Nil(t, b.settings().GetSending())
 		require.Zero(t, b.settings().GetVersion())
