@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/tickets"
 )
 
-// person reads once who wrote, their conversation and their ticket; nobody for a text without words of theirs.
+// person reads once who wrote, their conversation and their ticket; nobody for a text in which they say nothing.
 func (in *Service) person(ctx context.Context, t text) (conversation.View, error) {
 	if !t.own || t.Phone == "" {
 		return conversation.View{}, nil
