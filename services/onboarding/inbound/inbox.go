@@ -44,6 +44,10 @@ func (in *Service) noteDistress(ctx context.Context, t text) error {
 // takeInbox takes a text for a ticket that is open, and one that asks for a person.
 func (in *Service) takeInbox(ctx context.Context, t text) (bool, error) {
 	who, err := in.person(ctx, t)
+	if err == nil && who.TicketID != "" { // it may have been closed while messaging recorded the text
+		who, err = in.Store.Conversation(ctx, t.OrgID, t.Phone)
+		*t.view = who
+	}
 	s := who.Session
 	if err != nil || s.ProfileID == "" || t.LiftsHold {
 		return false, err

@@ -262,6 +262,22 @@ func TestClose(t *testing.T) {
 		require.Equal(t, session.AwaitingInterviewStart, b.Session(r.ID).Token)
 	})
 
+	t.Run("ATextThatIsBeingRecordedOpensNoOther", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.Person()
+		b.Reply(p, asking)
+		var opened session.Record
+		b.Current().Ports.WhileRecording = func() {
+			b.closes(p, "resume")
+			opened = b.Activate(p)
+		}
+		b.Reply(p, "are you there?")
+		b.Quiet()
+		require.Empty(t, b.tickets(p))
+		require.Equal(t, session.Active, b.Session(opened.ID).Status, "its opening does not wait for anybody")
+	})
+
 	t.Run("TheStepAsksAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
