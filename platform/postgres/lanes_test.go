@@ -15,7 +15,7 @@ const sqlSettings = `select u.place, concat_ws(' ', current_setting('plan_cache_
 	(select source = 'session' from pg_settings where name = 'synchronous_commit'))
 from unnest(@n::int[]) with ordinality u (n, place)`
 
-// TestLanes has combiners meet the same settings however their connections come by them, and nobody else.
+// TestLanes checks that combiners run with the same settings on every kind of pool, and that other statements run without them.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.URL(t, notes)

@@ -91,17 +91,17 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
-	var laneConfig *pgxpool.Config
+	var lanes *pgxpool.Pool
 	if !pooler {
-		laneConfig = splitLanes(poolConfig)
+		if lanes, err = openLanes(ctx, poolConfig); err != nil {
+			return nil, err
+		}
 	}
 	pool, err := open(ctx, poolConfig)
 	if err != nil {
-		return nil, err
-	}
-	lanes, err := openLanes(ctx, laneConfig)
-	if err != nil {
-		pool.Close()
+		if lanes != nil {
+			lanes.Close()
+		}
 		return nil, err
 	}
 	opened := &Pool{

@@ -15,10 +15,6 @@ import (
 	"paceline.internal/services/onboarding/people"
 )
 
-// maxContention bounds how often an action is decided anew because another one of the person was counted meanwhile. Of those that are
-// at work together one is counted each time.
-const maxContention = 12
-
 // ErrKeyReused is a key under which another action was reported.
 var ErrKeyReused = errors.New("the idempotency key was used for another action of this person")
 
@@ -102,7 +98,7 @@ func storable(text string, most int) bool {
 // people.ErrLaterRules, and what the store returns.
 func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate bool, err error) {
 	r.Attributes = composed(r.Attributes)
-	for range maxContention {
+	for range people.MaxContention {
 		if a, duplicate, err = s.report(ctx, r); !errors.Is(err, people.ErrConflict) {
 			break
 		}

@@ -10,7 +10,8 @@ import (
 	"paceline.internal/services/onboarding/tickets"
 )
 
-// person reads once who wrote, their conversation and their ticket; nobody for a text in which they say nothing.
+// person returns the person who wrote, with their conversation and their ticket, and reads them once. A text without words of the person
+// has nobody.
 func (in *Service) person(ctx context.Context, t text) (conversation.View, error) {
 	if !t.own || t.Phone == "" {
 		return conversation.View{}, nil

@@ -35,7 +35,7 @@ type text struct {
 	conversation.Reply
 
 	message reply
-	view    *conversation.View // read once, after the job was claimed; empty until then
+	view    *conversation.View // read after the job was claimed; empty until then
 	own     bool               // whether it has words of the person, and is no reaction that repeats our words
 }
 

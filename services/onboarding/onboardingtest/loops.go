@@ -65,7 +65,7 @@ func (b *Bundle) Relays() int {
 	return n
 }
 
-// The loops pass at least once in a pause, or, in a long time, so many times.
+// pause is the longest time between two passes of the loops. Of a long time they make so many passes.
 const (
 	pause  = 5 * time.Second
 	passes = 200
@@ -80,10 +80,10 @@ func (b *Bundle) Pass(d time.Duration) {
 	}
 }
 
-// jump moves the clock to its next timer, but not past end and by at most a pause.
-func (b *Bundle) jump(pause time.Duration, end time.Time) {
+// jump moves the clock to its next timer, by at most d and not past end.
+func (b *Bundle) jump(d time.Duration, end time.Time) {
 	now := b.Clock.Now()
-	d := min(pause, end.Sub(now))
+	d = min(d, end.Sub(now))
 	if next, ok := b.Clock.Next(); ok {
 		d = max(time.Millisecond, min(d, next.Sub(now)))
 	}

@@ -64,7 +64,7 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone, phone or fields; a field that is left out stays as it is",
 			roster.ErrInvalid)
 	}
-	for range maxContention {
+	for range MaxContention {
 		if changed, err = c.changeProfile(ctx, orgID, profileID, change); !errors.Is(err, ErrConflict) {
 			break
 		}
@@ -72,9 +72,9 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	return changed, err
 }
 
-// maxContention bounds how often a change is decided anew because another one of the person was stored meanwhile. Of those that are made
+// MaxContention bounds how often a change of a person is decided anew because another one was stored meanwhile. Of those that are made
 // at once, one is stored each time.
-const maxContention = 12
+const MaxContention = 12
 
 func (c *Service) changeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	was, err := c.Store.Profile(ctx, orgID, profileID)

@@ -112,7 +112,7 @@ func ParseLocale(raw string) (string, error) {
 	return locale, nil
 }
 
-// ParseZone returns the name of an organisation's time zone, which may be UTC. Its error says what to change.
+// ParseZone returns the name of an organisation's time zone, which may be UTC. The error tells the caller what to change.
 func ParseZone(raw string) (string, error) {
 	if raw == "UTC" {
 		return raw, nil

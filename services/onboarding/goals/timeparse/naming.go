@@ -47,14 +47,14 @@ func ReadNaming(text, locale string, zone *time.Location, now time.Time) (Naming
 		fits = fits && len(n.dates) > 0
 	}
 	if m.clock != nil {
-		n.minutes = m.either12()
+		n.minutes = m.possibleMinutes()
 		fits = fits && len(n.minutes) > 0
 	}
 	return n, fits && m.amount == nil && !m.lasts && n.Timed()
 }
 
-// either12 lists the minutes of the day that a time of day can be, with those of both halves of the day where the text does not say which.
-func (m *meaning) either12() []int {
+// possibleMinutes lists the minutes of the day that a time of day can mean. Where a text does not say which half of the day, both count.
+func (m *meaning) possibleMinutes() []int {
 	options := m.minutes()
 	if m.clock.half && !m.clock.sure && m.part == 0 {
 		minute := m.clock.hour%12*60 + m.clock.minute
