@@ -13,10 +13,12 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// HTTPServer serves on the listener, which belongs to the caller until the component has started. Stopping lets the
-// requests in flight finish and closes their connections when the bound is reached. A server without all of its
-// timeouts is refused: one slow client after the other would hold its connections for ever.
+// HTTPServer serves on the listener, which belongs to the caller until the component has started. Stopping first takes
+// those in who have connected already, lets the requests in flight finish and closes their connections when the bound is
+// reached. A server without all of its timeouts is refused: one slow client after the other would hold its connections for ever.
 func HTTPServer(name string, server *http.Server, listener net.Listener) Component {
+	var arriving arrivals
+	listener = arriving.watch(server, listener)
 	return Component{
 		Name: name,
 		Start: func(context.Context) error {
@@ -32,10 +34,11 @@ func HTTPServer(name string, server *http.Server, listener net.Listener) Compone
 			return nil
 		},
 		Stop: func(ctx context.Context) error {
+			cutOff := arriving.settle(ctx)
 			if err := server.Shutdown(ctx); err != nil {
-				return errors.Join(fmt.Errorf("requests in flight were cut off: %w", err), server.Close())
+				return errors.Join(cutOff, fmt.Errorf("requests in flight were cut off: %w", err), server.Close())
 			}
-			return nil
+			return cutOff
 		},
 	}
 }

@@ -76,6 +76,41 @@ func TestHTTPServer(t *testing.T) {
 		require.NoError(t, <-result)
 	})
 
+	t.Run("AnswersThoseWhoHaveConnected", func(t *testing.T) {
+		t.Parallel()
+		slow := &slowListener{TCPListener: listen(t).(*net.TCPListener), stopping: make(chan struct{})}
+		stop := run(t, process.HTTPServer("gateway", httpServer(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "answered")
+		}), slow))
+		var waiting []net.Conn
+		for range 3 {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", slow.Addr().String())
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }()
+			_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n")
+			require.NoError(t, err)
+			waiting = append(waiting, conn)
+		}
+
+		result := stop()
+		select {
+		case <-slow.stopping:
+		case err := <-result:
+			t.Fatalf("it accepted nobody before it ended: %v", err)
+		}
+		for _, conn := range waiting {
+			_, err := io.WriteString(conn, "\r\n")
+			require.NoError(t, err)
+		}
+
+		require.NoError(t, <-result)
+		for _, conn := range waiting {
+			answer, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			require.Contains(t, string(answer), "answered")
+		}
+	})
+
 	t.Run("CutsOffWhatOutlivesTheBound", func(t *testing.T) {
 		t.Parallel()
 		entered := make(chan struct{})
@@ -109,6 +144,22 @@ func TestHTTPServer(t *testing.T) {
 		err := process.Run(t.Context(), quiet(), process.HTTPServer("gateway", httpServer(nil), listener))
 		require.ErrorIs(t, err, net.ErrClosed)
 	})
+}
+
+// slowListener accepts nothing until its server stops.
+type slowListener struct {
+	*net.TCPListener
+	stopping chan struct{}
+}
+
+func (l *slowListener) Accept() (net.Conn, error) {
+	<-l.stopping
+	return l.TCPListener.Accept()
+}
+
+func (l *slowListener) SetDeadline(at time.Time) error {
+	defer close(l.stopping)
+	return l.TCPListener.SetDeadline(at)
 }
 
 // get is the body of an answer, "" when there was none.
