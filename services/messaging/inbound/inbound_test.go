@@ -80,6 +80,24 @@ func TestRecordInbound(t *testing.T) {
 		require.Len(t, b.Ledger().Events, 2)
 	})
 
+	t.Run("RepeatSaysWhoseItIsOnceTheWriterHasAProfile", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		service, joining := b.inbox(nil), b.Inbound("SM1", "JOIN")
+		joined, other := uuid.New(), uuid.New()
+		for _, by := range []uuid.UUID{{}, joined, other, {}} {
+			joining.ProfileID = by
+			_, err := service.RecordInbound(t.Context(), joining)
+			require.NoError(t, err)
+		}
+		joining.From, joining.ProfileID = sendtest.Phone(t, "+12025550199"), other
+		_, err := service.RecordInbound(t.Context(), joining)
+		require.NoError(t, err)
+		var writer uuid.UUID
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select profile_id from sms_messages`).Scan(&writer)) // of one row
+		require.Equal(t, joined, writer)
+	})
+
 	t.Run("ConcurrentRepeatsAreOneText", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -35,11 +35,13 @@ func storedSwitch(s consent.Switch) *string {
 	return new(s.String())
 }
 
-// sqlRepeat finds a message that was recorded before. Onboarding's record of it completes the one that was recorded ahead.
+// sqlRepeat finds a message that was recorded before. Onboarding's record of it completes the one that was recorded ahead, or before its
+// writer had a profile.
 const sqlRepeat = `
 with completed as (
 	update sms_messages set awaits_onboarding = null, profile_id = coalesce(profile_id, @profile)
-	where twilio_sid = @sid and awaits_onboarding and @ahead::boolean is null
+	where twilio_sid = @sid and @ahead::boolean is null
+		and (awaits_onboarding or profile_id is null and @profile::uuid is not null and from_number = @phone and direction = 'inbound')
 )
 select ` + send.Columns + ` from sms_messages where twilio_sid = @sid`
 

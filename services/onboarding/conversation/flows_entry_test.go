@@ -36,8 +36,10 @@ func TestStranger(t *testing.T) {
 			stranger := people.Profile{Phone: from}
 			b.Reply(stranger, "what is this?")
 			require.Zero(t, b.Count(`select count(*) from profiles`), "no other word enrols")
-			b.Reply(stranger, "Entrar!")
+			joined := b.Reply(stranger, "Entrar!")
 			b.Pass(time.Second)
+			require.Equal(t, []string{b.Messaging.Inbound(joined).GetProfileId()},
+				onboardingtest.List[string](b.Bundle, `select id::text from profiles`), "the text is theirs")
 			require.Equal(t, []string{want.text}, said(b, stranger))
 			require.Equal(t, []string{"- " + want.locale},
 				onboardingtest.List[string](b.Bundle, `select first_name || ' ' || locale from profiles where phone = $1`, from))

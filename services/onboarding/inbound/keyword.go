@@ -3,6 +3,7 @@ package inbound
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"paceline.internal/platform/phone"
@@ -93,6 +94,10 @@ func (in *Service) enter(ctx context.Context, t text, profileID string, f flow.F
 			return err
 		}
 		profileID = p.ID
+		joined := conversation.View{Locale: t.view.Locale, Session: session.Record{ProfileID: p.ID}}
+		if _, err := in.Carrier.Record(ctx, t.message.Message, joined, t.At); err != nil {
+			return fmt.Errorf("record whose message it is: %w", err) // the next try records it before it looks for a keyword
+		}
 	}
 	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{ProfileID: profileID, Flow: f.Name, Consent: &consent})
 	return err
