@@ -20,6 +20,9 @@ func (p Pattern) MatchString(text string) bool { return p.compiled().MatchString
 // FindString returns the first match.
 func (p Pattern) FindString(text string) string { return p.compiled().FindString(text) }
 
+// FindAllString returns all matches, which do not overlap.
+func (p Pattern) FindAllString(text string) []string { return p.compiled().FindAllString(text, -1) }
+
 // FindStringIndex returns the place of the first match.
 func (p Pattern) FindStringIndex(text string) []int { return p.compiled().FindStringIndex(text) }
 

@@ -92,7 +92,7 @@ func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	numbers, denied := digits.FindAllString(rest, 2), denies(rest, said.Locale)
 	switch {
 	case len(named) == 0:
-		choice := e.affirms(choices, replied(text))
+		choice := e.affirms(choices, agreed(text))
 		if at := placeOf(text); choice == "" && at > 0 && at <= len(choices) && !denied {
 			choice = choices[at-1]
 		}
@@ -110,7 +110,8 @@ func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 }
 
 // named lists the choices that a text names, reports whether a word by which it does has a figure, and returns the text without those
-// words. Long words come first: "not often" names not_often, although it has the word of often in it.
+// words. Long words come first: "not often" names not_often, although it has the word of often in it, and phrases like "no problem" and
+// "good morning" name none.
 func (e edition) named(choices []string, text string) (named []string, counted bool, rest string) {
 	type word struct{ text, choice string }
 	var words []word
@@ -119,13 +120,16 @@ func (e edition) named(choices []string, text string) (named []string, counted b
 			words = append(words, word{apart(w), choice})
 		}
 	}
-	slices.SortStableFunc(words, func(a, b word) int { return len(b.text) - len(a.text) })
 	rest = " " + apart(text) + " "
+	for _, phrase := range idioms.FindAllString(rest) {
+		words = append(words, word{strings.TrimSpace(phrase), ""})
+	}
+	slices.SortStableFunc(words, func(a, b word) int { return len(b.text) - len(a.text) })
 	for _, w := range words {
 		for w.text != "" && strings.Contains(rest, " "+w.text+" ") {
 			rest = strings.Replace(rest, " "+w.text+" ", "  ", 1) // two spaces: what stood around it is no row of words
-			counted = counted || digits.MatchString(w.text)
-			if !slices.Contains(named, w.choice) {
+			counted = counted || w.choice != "" && digits.MatchString(w.text)
+			if w.choice != "" && !slices.Contains(named, w.choice) {
 				named = append(named, w.choice)
 			}
 		}
@@ -148,12 +152,13 @@ func fold(text string) string { return strings.Join(letters.Words(text), " ") }
 // numeral is a number with its separators. A space separates thousands, and nothing else.
 var numeral = regexp.MustCompile(`[-−]?\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?\b|[-−]?\d[\d.,]*\d|[-−]?\d`)
 
-// number finds the one number of a text. A separator before exactly three digits, or one that stands twice, separates thousands, unless the
-// language writes its decimals so. A text with words of another size, such as "2 thousand" or "2k", is unclear.
+// number finds the one number of a text. A separator before exactly three digits, or one that stands twice, separates thousands; where the
+// language writes its decimals so, "1,500" may be either and is unclear. So is a text with words of another size, such as "2 thousand" or
+// "2k", and one of which the figure is a clock, a day, a time ago or a bound.
 func number(text, locale string) (float64, bool) {
 	text = norm.NFKC.String(text)
 	found := numeral.FindAllStringIndex(text, 2)
-	if len(found) != 1 || denies(" "+apart(text)+" ", locale) {
+	if row := " " + apart(text) + " "; len(found) != 1 || denies(row, locale) || otherwise.MatchString(row) {
 		return 0, false
 	}
 	before, digits, behind := text[:found[0][0]], text[found[0][0]:found[0][1]], text[found[0][1]:]
@@ -175,6 +180,9 @@ func number(text, locale string) (float64, bool) {
 			thousands = false
 		}
 		whole := strings.NewReplacer(".", "", ",", "").Replace(digits[:last])
+		if n := strings.TrimPrefix(digits[:last], "-"); sign == decimal && len(digits)-last-1 == 3 && len(n) <= 3 && n != "0" && !thousands {
+			return 0, false // "1,500"
+		}
 		if thousands {
 			digits = whole + digits[last+1:]
 		} else {
@@ -196,6 +204,9 @@ var (
 func date(text string, said Said) (string, bool) {
 	if day, err := time.Parse("2006-1-2", text); err == nil {
 		return day.Format(time.DateOnly), true
+	}
+	if row := " " + apart(letters.Joined(text)) + " "; denies(row, said.Locale) || noDay.MatchString(row) {
+		return "", false
 	}
 	day, ok := timeparse.Day(text, said.Locale, said.zone(), said.At)
 	return day.Format(time.DateOnly), ok

@@ -22,6 +22,9 @@ var (
 	picking    = spoken.Regexp(`^ (?:(?:{answer-lead}|{pick}) )*(\d+|{cardinal}) (?:(?:{answer-lead}|{pick-tail}) )*$`)
 	outOf      = spoken.Regexp(`(?i)(\d) ?(?:/|{out-of} ) ?(\d+)\b`)
 	denying    = spoken.Regexp(` {denial} `)
+	idioms     = spoken.Regexp(` (?:{idiom}) `)
+	otherwise  = spoken.Regexp(` (?:{other-figure}) `)
+	noDay      = spoken.Regexp(` (?:{no-day}) `)
 	counting   = spoken.Regexp(` {how-many} `)
 	courtesies = languages.Together().Regexp(` (?:{courtesy}|{greeting}) `)
 	because    = strings.Join(languages.Together().Lines("joint"), "|")
@@ -64,10 +67,23 @@ func replied(text string) string {
 	return ""
 }
 
+// agreed reads a whole text that answers a question: yes, no or nothing.
+func agreed(text string) string {
+	switch phrase := replied(text); {
+	case phrase != "":
+		return phrase
+	case reading.Agreed(text):
+		return yes
+	case reading.Declined(text):
+		return no
+	}
+	return ""
+}
+
 // placeOf reads the place, from 1, that is all that a text says: "2", "option 2 please", "two". It is 0 for any other text: "after 4" and
 // "2 people" are none.
 func placeOf(text string) int {
-	match := picking.FindStringSubmatch(bare(text))
+	match := picking.FindStringSubmatch(idioms.ReplaceAllString(bare(text), " "))
 	if match == nil || signs.MatchString(text) {
 		return 0
 	}
