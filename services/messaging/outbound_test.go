@@ -172,6 +172,7 @@ func TestOutboundRefusals(t *testing.T) {
 		{name: "NoKey", change: func(r *messagingv1.EnqueueTextRequest) { r.IdempotencyKey = "" }},
 		{name: "BadPhone", change: func(r *messagingv1.EnqueueTextRequest) { r.To = "4155550123" }},
 		{name: "BlankBody", change: func(r *messagingv1.EnqueueTextRequest) { r.Body = "  " }},
+		{name: "InvisibleBody", change: func(r *messagingv1.EnqueueTextRequest) { r.Body = "\u200b\ufe0f" }},
 		{name: "LongBody", change: func(r *messagingv1.EnqueueTextRequest) { r.Body = strings.Repeat("a", 1601) }},
 		{name: "NoPurpose", change: func(r *messagingv1.EnqueueTextRequest) { r.Purpose = "" }},
 		{name: "BadProfile", change: func(r *messagingv1.EnqueueTextRequest) { r.ProfileId = "ana" }},

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -23,22 +24,15 @@ type Intake struct {
 	Now     func() time.Time
 }
 
-// Enqueue stores a message, once per key.
+// Enqueue stores a message, once per key. A repeat gets the text that is stored, also when it would be refused by now.
 func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplicate bool, err error) {
 	now := i.Now().Truncate(time.Microsecond) // as Postgres keeps it
 	r.SendAt, r.ExpiresAt = r.SendAt.Truncate(time.Microsecond), r.ExpiresAt.Truncate(time.Microsecond)
-	if err := r.check(now); err != nil {
+	if err := r.check(); err != nil {
 		return Queued{}, false, err
 	}
-	if _, err := i.Senders.Active(ctx, r.OrgID); err != nil {
-		return Queued{}, false, err
-	}
-	decided, err := i.Send.Settings(ctx, r.OrgID)
-	if err != nil {
-		return Queued{}, false, err
-	}
-	if _, err := decided.Numbers.Check(r.To.String()); err != nil {
-		return Queued{}, false, err
+	if err := i.mayStore(ctx, r, now); err != nil {
+		return i.unlessStored(ctx, r, err)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -54,6 +48,36 @@ func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplica
 			slog.String("purpose", string(stored.Purpose)), slog.Time("send_at", stored.SendAt))
 	}
 	return stored, duplicate, nil
+}
+
+// mayStore refuses what cannot be sent as things are now: what the same request may be answered changes with the time, the senders and
+// the settings.
+func (i *Intake) mayStore(ctx context.Context, r Request, now time.Time) error {
+	if err := r.checkTimes(now); err != nil {
+		return err
+	}
+	if _, err := i.Senders.Active(ctx, r.OrgID); err != nil {
+		return err
+	}
+	decided, err := i.Send.Settings(ctx, r.OrgID)
+	if err != nil {
+		return err
+	}
+	_, err = decided.Numbers.Check(r.To.String())
+	return err
+}
+
+// unlessStored refuses a request, unless it is the repeat of one that was accepted: its caller has lost the answer, and would take the
+// refusal for the end of a text that is queued or sent. It is asked here and not first, so that a new text costs no statement more.
+func (i *Intake) unlessStored(ctx context.Context, r Request, refusal error) (Queued, bool, error) {
+	stored, err := i.Store.Repeated(ctx, r)
+	switch {
+	case errors.Is(err, ErrKeyReused): // or not used at all
+		return Queued{}, false, refusal
+	case err != nil: // whether it is a repeat is not known, so it is not refused for good
+		return Queued{}, false, err
+	}
+	return stored, true, nil
 }
 
 // Cancel takes a message back.

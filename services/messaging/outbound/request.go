@@ -106,8 +106,9 @@ type Request struct {
 	UnknownPolicy send.UnknownPolicy
 }
 
-func (r Request) check(now time.Time) error {
-	switch at := r.Due(now); {
+// check refuses what is wrong with a request whenever it is made.
+func (r Request) check() error {
+	switch {
 	case r.To.IsZero():
 		return edge.Invalid("to", "is missing")
 	case r.Body == "":
@@ -116,6 +117,13 @@ func (r Request) check(now time.Time) error {
 		return edge.Invalid("idempotency_key", fmt.Sprintf("must have 1 to %d characters", send.MaxKey))
 	case !slices.Contains(Purposes(), r.Purpose):
 		return edge.Invalid("purpose", fmt.Sprintf("must be one of %v", Purposes()))
+	}
+	return nil
+}
+
+// checkTimes refuses the times that cannot be kept by now.
+func (r Request) checkTimes(now time.Time) error {
+	switch at := r.Due(now); {
 	case !r.SendAt.IsZero() && r.ExpiresAt.IsZero() && !r.SendAt.Add(r.Purpose.validity()).After(now):
 		return edge.Invalid("send_at", "has passed so long ago that the text would have expired; leave it out to send now")
 	case at.After(now.Add(horizon)):

@@ -302,13 +302,15 @@ func awaitJudgement(words uuid.UUID) error {
 		"or cancel it", words)}
 }
 
-// awaitHours has a message wait for the end of quiet hours, or for its own end, if that comes first.
+// awaitHours has a message wait for the end of quiet hours, or for its own end, if that comes first: then it says already that it is not
+// sent, while there is time to ask for another.
 func awaitHours(t Request, until, now time.Time) error {
-	wake := until
-	if t.ExpiresAt.Before(until) {
-		wake = t.ExpiresAt
+	if !until.Before(t.ExpiresAt) {
+		return &queue.Snooze{After: t.ExpiresAt.Sub(now), Cause: fmt.Errorf("it will not be sent: it expires at %s, and the recipient's "+
+			"quiet hours end at %s; to do: if it is wanted after them, cancel it and enqueue it under another key with a later expires_at",
+			t.ExpiresAt.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))}
 	}
-	return &queue.Snooze{After: wake.Sub(now), Cause: fmt.Errorf("waits for the end of the recipient's quiet hours, at %s; "+
+	return &queue.Snooze{After: until.Sub(now), Cause: fmt.Errorf("waits for the end of the recipient's quiet hours, at %s; "+
 		"to do: nothing, or cancel it; it is sent then unless it expires before", until.UTC().Format(time.RFC3339))}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/hours"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/outbound"
@@ -218,11 +219,28 @@ func TestQuietHours(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
+	t.Run("TextThatEndsWithThemIsNotPromised", func(t *testing.T) {
+		t.Parallel()
+		b, quiet, morning := night(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.Hours, r.ExpiresAt = quiet, morning })
+		b.drain()
+		require.Contains(t, b.queued(stored.ID).Explanation, "it will not be sent")
+		b.Clock.Advance(morning.Sub(b.Clock.Now()))
+		b.drain()
+		require.Equal(t, outbound.Expired, b.queued(stored.ID).Failure)
+		require.Empty(t, b.sent())
+	})
+
 	t.Run("TextThatEndsBeforeThemFailsAtItsTime", func(t *testing.T) {
 		t.Parallel()
-		b, quiet, _ := night(t)
+		b, quiet, morning := night(t)
 		stored := b.enqueue(func(r *outbound.Request) { r.Hours = quiet }) // a reminder: 6 hours
 		b.drain()
+		expires := stored.ExpiresAt.Format(time.RFC3339)
+		explained := b.queued(stored.ID).Explanation
+		require.Contains(t, explained, "it will not be sent: it expires at "+expires)
+		require.Contains(t, explained, "quiet hours end at "+morning.UTC().Format(time.RFC3339))
+		require.Contains(t, explained, "a later expires_at")
 		b.pass(6*time.Hour, 6*time.Hour)
 		failed := b.queued(stored.ID)
 		require.Equal(t, outbound.Expired, failed.Failure)
@@ -648,6 +666,70 @@ func TestEnqueue(t *testing.T) {
 		b.drain()
 		require.Len(t, b.sent(), 1)
 	})
+
+	for _, c := range []struct {
+		name   string
+		ask    func(r *outbound.Request)
+		passes time.Duration
+		after  func(b *bundle)
+		want   string // what a new text is told then
+	}{
+		{
+			name: "ItsExpiry", passes: time.Hour, want: "expires_at must be after",
+			ask: func(r *outbound.Request) { r.ExpiresAt = now.Add(time.Minute) },
+		},
+		{
+			name: "TheDefaultValidity", passes: 7 * time.Hour, want: "would have expired",
+			ask: func(r *outbound.Request) { r.SendAt = now.Add(time.Minute) },
+		},
+		{
+			name: "ItsCountryWasClosed", want: phone.ErrRefused.Error(),
+			after: func(b *bundle) {
+				b.Config.Numbers = phone.Policy{Countries: phone.Countries{"BR"}}
+				b.intake.Send = b.Service(nil)
+			},
+		},
+		{
+			name: "TheSenderIsGone", want: senders.ErrNoSender.Error(),
+			after: func(b *bundle) {
+				cfg := b.Senders.Config
+				cfg.Environment = senders.Sender{}
+				b.intake.Senders = senders.New(cfg)
+			},
+		},
+	} {
+		t.Run("RepeatIsTheSameTextAfter"+c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			r := b.request()
+			if c.ask != nil {
+				c.ask(&r)
+			}
+			first, _, err := b.intake.Enqueue(t.Context(), r)
+			require.NoError(t, err)
+			b.pass(2*time.Minute, 30*time.Second)
+			require.Len(t, b.sent(), 1)
+			b.Clock.Advance(c.passes)
+			if c.after != nil {
+				c.after(b)
+			}
+			again, duplicate, err := b.intake.Enqueue(t.Context(), r)
+			require.NoError(t, err)
+			require.True(t, duplicate)
+			require.Equal(t, first.ID, again.ID)
+			require.Equal(t, outbound.Completed, again.Status)
+
+			other := r
+			other.Body = "something else"
+			_, _, err = b.intake.Enqueue(t.Context(), other)
+			require.ErrorContains(t, err, c.want, "another request under the key is no repeat")
+			r.Key = uuid.NewString()
+			_, _, err = b.intake.Enqueue(t.Context(), r)
+			require.ErrorContains(t, err, c.want, "a new key is no repeat")
+			b.drain()
+			require.Len(t, b.sent(), 1)
+		})
+	}
 
 	for _, c := range []struct {
 		name   string

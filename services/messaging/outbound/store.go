@@ -83,6 +83,24 @@ func (o *Store) Enqueue(
 	return stored, job.Duplicate, err
 }
 
+// Repeated finds the text that the same request has stored; ErrKeyReused when there is none, whether another has the key or nobody.
+func (o *Store) Repeated(ctx context.Context, r Request) (stored Queued, err error) {
+	defer edge.Mark(&err)
+	payload, err := r.Payload()
+	if err != nil {
+		return Queued{}, err
+	}
+	found, err := o.repeated(ctx, r, payload)
+	if err != nil {
+		return Queued{}, err
+	}
+	id, err := uuid.Parse(found)
+	if err != nil {
+		return Queued{}, err
+	}
+	return o.Queued(ctx, r.OrgID, id)
+}
+
 const sqlRepeated = `
 select id::text from sms_outbound_jobs
 where org_id = @org and idempotency_key = @key and (payload - 'open_hours' = @payload::jsonb - 'open_hours'

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"paceline.internal/platform/letters"
 )
 
 // MaxBody is the longest text that Twilio takes, in UTF-16 code units (error 21617 beyond it).
@@ -22,7 +24,7 @@ type Body string
 // blank, at most MaxBody code units.
 func NewBody(text string) (Body, error) {
 	switch {
-	case strings.TrimSpace(text) == "":
+	case !letters.Visible(text):
 		return "", fmt.Errorf("%w: it is blank", ErrBody)
 	case !utf8.ValidString(text):
 		return "", fmt.Errorf("%w: it is not valid UTF-8 text", ErrBody)
@@ -30,7 +32,7 @@ func NewBody(text string) (Body, error) {
 		return "", fmt.Errorf("%w: it has a NUL character (U+0000)", ErrBody)
 	}
 	if units := utf16Length(text); units > MaxBody {
-		return "", fmt.Errorf("%w: %d characters, at most %d fit", ErrBody, units, MaxBody)
+		return "", fmt.Errorf("%w: %d characters, at most %d fit (an emoji counts as two or more)", ErrBody, units, MaxBody)
 	}
 	return Body(text), nil
 }

@@ -5,8 +5,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"unicode/utf16"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/people"
 )
@@ -48,7 +49,7 @@ func values(ctx context.Context, of person, orgID, profileID string) (map[string
 func render(body string, known map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(body, func(match string) string {
 		parts := placeholder.FindStringSubmatch(match)
-		if value := strings.TrimSpace(known[parts[1]]); value != "" {
+		if value := strings.TrimSpace(known[parts[1]]); letters.Visible(value) {
 			return value
 		}
 		return parts[2]
@@ -58,7 +59,7 @@ func render(body string, known map[string]string) string {
 // checkPlaceholders returns what is wrong with the placeholders of a saved reply; empty when nothing is.
 func checkPlaceholders(body string) string {
 	for _, match := range placeholder.FindAllStringSubmatch(body, -1) {
-		if strings.TrimSpace(match[2]) == "" {
+		if !letters.Visible(match[2]) {
 			return "has no fallback in " + match[0] + ": write it as {" + match[1] + "|...}"
 		}
 	}
@@ -68,4 +69,12 @@ func checkPlaceholders(body string) string {
 	return ""
 }
 
-func tooLong(text string) bool { return utf8.RuneCountInString(text) > maxBody }
+func tooLong(text string) bool { return smsLength(text) > maxBody }
+
+// smsLength counts characters as SMS does, in UTF-16 code units: an emoji is two or more.
+func smsLength(text string) (units int) {
+	for _, r := range text {
+		units += utf16.RuneLen(r)
+	}
+	return units
+}

@@ -172,10 +172,23 @@ func (s *RPC) CloseTicket(ctx context.Context, in *onboardingv1.CloseTicketReque
 // body checks a text of an operator, and returns it with letters and their accents in one.
 func body(field, given string, most int) (string, error) {
 	text := strings.TrimSpace(letters.Compose(strings.ReplaceAll(given, "\r\n", "\n"))) // as browsers submit it: one more character a line
-	if n := utf8.RuneCountInString(text); n == 0 || n > most || strings.ContainsRune(text, 0) {
+	switch n := utf8.RuneCountInString(text); {
+	case n == 0 || n > most || strings.ContainsRune(text, 0):
 		return "", request.Invalid("%s must be 1 to %d characters", field, most)
+	case !letters.Visible(text):
+		return "", request.Invalid("%s must have a character that can be seen", field)
 	}
 	return text, nil
+}
+
+// sms checks a text that is sent as it is. A longer one would be stored, and refused when it is sent.
+func sms(given string) (string, error) {
+	text, err := body("body", given, maxBody)
+	if err == nil && tooLong(text) {
+		err = request.Invalid("body must be 1 to %d characters as SMS counts them, where an emoji is two or more; these are %d",
+			maxBody, smsLength(text))
+	}
+	return text, err
 }
 
 // key checks an idempotency key.

@@ -24,7 +24,7 @@ func (s *RPC) SendAnswer(ctx context.Context, in *onboardingv1.SendAnswerRequest
 	case (in.GetBody() == "") == (a.SavedReplyID == ""):
 		return nil, request.Invalid("give body or saved_reply_id, and not both")
 	case a.SavedReplyID == "":
-		a.Body, err = body("body", in.GetBody(), maxBody)
+		a.Body, err = sms(in.GetBody())
 	default:
 		a.Body, err = s.renderedOnce(ctx, a)
 	}
@@ -173,10 +173,14 @@ func checkReply(givenTitle, givenBody string) (title, text string, err error) {
 	if title, err = body("title", givenTitle, maxTitle); err != nil {
 		return "", "", err
 	}
-	if text, err = body("body", givenBody, maxBody); err != nil {
+	if text, err = sms(givenBody); err != nil {
 		return "", "", err
 	}
 	text = letters.Plain(text) // as editors write it, one quotation mark may double the price of a text
+	if tooLong(text) {         // an ellipsis has become three dots
+		return "", "", request.Invalid("body must be 1 to %d characters with plain punctuation, where … is three; these are %d",
+			maxBody, smsLength(text))
+	}
 	if wrong := checkPlaceholders(text); wrong != "" {
 		return "", "", request.Invalid("body %s", wrong)
 	}

@@ -71,7 +71,8 @@ var (
 	ErrManyAnswers  = fmt.Errorf("%d answers were written to this person within an hour, which is the most", MaxAnswersPerHour)
 	ErrKeyReused    = errors.New("the key was used for something else; a new text needs a new idempotency_key")
 	ErrCancelled    = errors.New("an operator has cancelled the job")
-	ErrTooLong      = errors.New("the saved reply is longer than 1600 characters with the person's values in it; shorten it")
+	ErrTooLong      = errors.New("the saved reply is longer than 1600 characters with the person's values in it, where an emoji counts as " +
+		"two or more; shorten it")
 )
 
 // AssignedError reports a ticket that somebody else has by now.

@@ -2,6 +2,7 @@ package tickets_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -597,6 +598,83 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, onboardingv1.Reason_REASON_SAVED_REPLY_EXISTS.String(), reason(err))
 		_, err = b.Current().Inbox.CreateSavedReply(b.as("bob"), &onboardingv1.CreateSavedReplyRequest{Title: "Bad", Body: "Hi {first_name}"})
 		require.ErrorContains(t, err, "has no fallback")
+	})
+}
+
+// TestTextsThatCannotBeSent are refused before anything is stored, by the rules of messaging: it would refuse them later.
+func TestTextsThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	emoji := func(n int) string { return strings.Repeat("\U0001f44b", n) }
+	for _, tt := range []struct{ name, body, want string }{
+		{"Emoji", emoji(801), "an emoji is two or more; these are 1602"},
+		{"LongestOfEmoji", emoji(800), ""},
+		{"Long", strings.Repeat("a", 1601), "must be 1 to 1600 characters"},
+		{"ZeroWidth", "\u200b \ufeff\u2060", "a character that can be seen"},
+		{"SoftHyphen", "\u00ad", "a character that can be seen"},
+		{"VariationSelectors", "\ufe0f\U000e0100", "a character that can be seen"},
+		{"EmojiWithJoiners", "\U0001f469\u200d\U0001f467 \u2764\ufe0f", ""},
+		{"CombiningMark", "q\u0303", ""},
+		{"EmptyReply", "", "body"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, _ := b.Activated()
+			inbox := b.Current().Inbox
+			answer := &onboardingv1.SendAnswerRequest{ProfileId: p.ID, Body: tt.body, IdempotencyKey: tt.name}
+			reply := &onboardingv1.CreateSavedReplyRequest{Title: tt.name, Body: tt.body}
+			if tt.want == "" {
+				out, err := inbox.SendAnswer(b.as("ada"), answer)
+				require.NoError(t, err)
+				require.Equal(t, "sent", out.GetAnswer().GetStatus())
+				_, err = inbox.CreateSavedReply(b.as("ada"), reply)
+				require.NoError(t, err)
+				return
+			}
+			_, err := inbox.SendAnswer(b.as("ada"), answer)
+			require.ErrorContains(t, err, tt.want)
+			require.Equal(t, onboardingv1.Reason_REASON_INVALID.String(), reason(err))
+			kept, err := inbox.ListAnswers(b.as("ada"), &onboardingv1.ListAnswersRequest{ProfileId: p.ID})
+			require.NoError(t, err)
+			require.Empty(t, kept.GetAnswers())
+			require.Empty(t, b.tickets(p))
+			_, err = inbox.CreateSavedReply(b.as("ada"), reply)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+
+	t.Run("ASavedReplyWithAFallbackThatNobodySees", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.Current().Inbox.CreateSavedReply(b.as("ada"), &onboardingv1.CreateSavedReplyRequest{Title: "f", Body: "{first_name|\u200b}"})
+		require.ErrorContains(t, err, "has no fallback")
+	})
+
+	t.Run("ASavedReplyThatPlainPunctuationMakesTooLong", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.Current().Inbox.CreateSavedReply(b.as("ada"), &onboardingv1.CreateSavedReplyRequest{
+			Title: "p", Body: strings.Repeat("…", 534),
+		})
+		require.ErrorContains(t, err, "these are 1602")
+		require.Equal(t, onboardingv1.Reason_REASON_INVALID.String(), reason(err))
+	})
+
+	t.Run("ASavedReplyThatTheValuesMakeTooLong", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		inbox := b.Current().Inbox
+		made, err := inbox.CreateSavedReply(b.as("ada"), &onboardingv1.CreateSavedReplyRequest{
+			Title: "v", Body: emoji(793) + "{first_name|x}",
+		})
+		require.NoError(t, err)
+		_, err = b.Pool.Exec(t.Context(), `update profiles set first_name = 'Wilhelmina Josefina' where id = $1`, p.ID)
+		require.NoError(t, err)
+		_, err = inbox.SendAnswer(b.as("ada"), &onboardingv1.SendAnswerRequest{
+			ProfileId: p.ID, SavedReplyId: made.GetSavedReply().GetSavedReplyId(), IdempotencyKey: "v",
+		})
+		require.ErrorContains(t, err, "an emoji counts as two or more")
 	})
 }
 
