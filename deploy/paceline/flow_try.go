@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading"
+	"paceline.internal/platform/reading/human"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
@@ -19,6 +22,7 @@ type trial struct {
 	flow   flow.Flow
 	person flow.Person
 	state  flow.State
+	sent   []string  // the last texts, newest first
 	now    time.Time // leaps over every delay
 	out    io.Writer
 	lines  *bufio.Scanner
@@ -56,6 +60,7 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.sent = append([]string{text}, t.sent[:min(len(t.sent), textsRead-1)]...)
 		t.say(fmt.Sprintf("%s  (%s, segments: %d)", text, do.Text, letters.Segments(text)))
 		return flow.Taken{}, nil
 	case flow.Await:
@@ -100,25 +105,48 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 func (t *trial) await(do flow.Await) (flow.Event, error) {
 	for {
 		line, more := t.ask(t.stamp() + "  you:")
+		intent := session.IntentAt(&t.flow, session.Record{Flow: t.flow.Name, At: t.state}, line)
+		elsewhere := t.takenElsewhere(line)
 		switch {
 		case !more:
 			return nil, nil //nolint:nilnil // no event is the end
-		case flow.IsConsent(line):
-			t.say("(STOP, START and HELP are answered before any flow; after a STOP nothing more is sent)")
+		case elsewhere != "":
+			t.say("(" + elsewhere + ")")
+			continue
+		case line != "" && intent == session.Remark:
+			t.say("(a reaction, a quote or an automatic reply answers nothing)")
 			continue
 		case line != "":
 			zone, err := time.LoadLocation(t.person.TimeZone)
 			if err != nil {
 				return nil, err
 			}
-			refused := session.IntentOf(line) == session.Pause
-			return flow.Said{Text: line, Refused: refused, Locale: t.person.Locale, Zone: zone, At: t.now}, nil
+			return flow.Said{Text: line, Refused: intent == session.Pause, Locale: t.person.Locale, Zone: zone, At: t.now}, nil
 		case do.Silence > 0:
 			t.now = t.now.Add(do.Silence)
 			return flow.Silent{}, nil
 		}
 		fmt.Fprintln(t.out, "        (the flow waits for an answer as long as it takes)")
 	}
+}
+
+// textsRead is how many of the last texts messaging reads an answer by.
+const textsRead = 3
+
+// takenElsewhere says who takes a text before the flow does; nothing where the flow gets it.
+func (t *trial) takenElsewhere(line string) string {
+	kind, _ := reading.Theirs(line)
+	read := consent.Asked{Sent: t.sent}.Read(line, "", consent.OptedIn)
+	switch {
+	case line == "":
+	case read.Effect == consent.Ambiguous && !read.Preferences.Any():
+		return "this may be an opt-out: nothing more is sent until somebody of yours has judged it"
+	case read.Effect != consent.None && read.Effect != consent.Ambiguous, flow.IsConsent(line):
+		return "STOP, START and HELP are answered before any flow; after a STOP nothing more is sent"
+	case kind == reading.Own && !t.flow.IsChoice(line) && human.Asked(line, t.flow.PersonWords()):
+		return "this asks for a person: a ticket opens, and the flow waits until it is closed"
+	}
+	return ""
 }
 
 func (t *trial) say(text string) { fmt.Fprintf(t.out, "%s  %s\n", t.stamp(), text) }

@@ -17,9 +17,16 @@ var files embed.FS
 
 // askers has the words that ask for a person, of all languages together: people write in whichever they like.
 type askers struct {
-	within []*regexp.Regexp // found in a clause
-	whole  []*regexp.Regexp // the whole text
+	within patterns // found in a clause
+	whole  patterns // the whole text
+	// The same with the words of a flow, which placeholder stands for.
+	flowWithin, flowWhole patterns
 }
+
+type patterns []*regexp.Regexp
+
+// placeholder stands for the words of a flow, in the files and in a text. It is no letter, so that no word of a text is it.
+const placeholder = "@"
 
 // loaded reads the files once; they are part of the program, so that one that cannot be read is a fault of the build.
 var loaded = sync.OnceValue(func() (a askers) { //nolint:gochecknoglobals // constant data
@@ -46,14 +53,18 @@ var loaded = sync.OnceValue(func() (a askers) { //nolint:gochecknoglobals // con
 // add reads a line. Regular expressions take linear time for every text.
 func (a *askers) add(line string, named map[string]string) {
 	name, alternatives, names := strings.Cut(line, " = ")
+	wholes, withins := &a.whole, &a.within
+	if strings.Contains(line, placeholder) {
+		wholes, withins = &a.flowWhole, &a.flowWithin
+	}
 	switch pattern, whole := strings.CutPrefix(line, "= "); {
 	case line == "", strings.HasPrefix(line, "#"):
 	case whole:
-		a.whole = append(a.whole, compile("^ "+pattern+" $", named))
+		*wholes = append(*wholes, compile("^ "+pattern+" $", named))
 	case names:
 		named[name] = alternatives
 	default:
-		a.within = append(a.within, compile(pattern, named))
+		*withins = append(*withins, compile(pattern, named))
 	}
 }
 
@@ -88,20 +99,39 @@ func compile(line string, named map[string]string) *regexp.Regexp {
 	return regexp.MustCompile(strings.ReplaceAll(pattern, "_", " "))
 }
 
-// Asked reports whether a text asks for a person, by the words of every language and by more phrases, such as those of a flow.
+// Asked reports whether a text asks for a person, by the words of every language. Words of a flow's own, in more, count where the text is
+// little else or asks for them: "a nurse please", "can I talk to a nurse". "My sister is a nurse" mentions them.
 func Asked(text string, more []string) bool {
-	a, whole := loaded(), spaced(letters.Words(text))
-	matches := func(pattern *regexp.Regexp) bool { return pattern.MatchString(whole) }
-	if slices.ContainsFunc(a.whole, matches) {
+	a, whole, parts := loaded(), spaced(letters.Words(text)), clauses(text)
+	if a.whole.match(whole) || slices.ContainsFunc(parts, a.within.affirmedIn) {
 		return true
 	}
-	for _, c := range clauses(text) {
-		if slices.ContainsFunc(a.within, c.affirms) || slices.ContainsFunc(more, c.has) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(more, func(phrase string) bool { return a.askFor(phrase, whole, parts) })
 }
+
+// askFor reports whether a text asks for words of a flow.
+func (a *askers) askFor(phrase, whole string, parts []clause) bool {
+	said := spaced(letters.Words(phrase))
+	if strings.TrimSpace(said) == "" || !strings.Contains(whole, said) {
+		return false
+	}
+	with := func(text string) string { return strings.ReplaceAll(text, said, spaced([]string{placeholder})) }
+	short := with(whole)
+	// One word behind them is a courtesy or an hour in whatever language.
+	if strings.HasPrefix(short, " "+placeholder+" ") && len(strings.Fields(short)) <= 2 || a.flowWhole.match(short) {
+		return true
+	}
+	return slices.ContainsFunc(parts, func(c clause) bool {
+		c.words = with(c.words)
+		return a.flowWithin.affirmedIn(c)
+	})
+}
+
+func (all patterns) match(text string) bool {
+	return slices.ContainsFunc(all, func(pattern *regexp.Regexp) bool { return pattern.MatchString(text) })
+}
+
+func (all patterns) affirmedIn(c clause) bool { return slices.ContainsFunc(all, c.affirms) }
 
 // clause is a part of a text between signs that end one, in words with a space around each. What negates one does not negate the next.
 type clause struct {
@@ -135,13 +165,6 @@ func (c clause) affirms(pattern *regexp.Regexp) bool {
 		before := strings.Fields(c.words[:at[0]])
 		return !c.negated(before, matched[0]) && !(verbs[matched[0]] && reports(before))
 	})
-}
-
-// has reports whether a clause has a phrase that nothing before it negates.
-func (c clause) has(phrase string) bool {
-	words := letters.Words(phrase)
-	at := strings.Index(c.words, spaced(words))
-	return len(words) > 0 && at >= 0 && !c.negated(strings.Fields(c.words[:at]), words[0])
 }
 
 // negations turn what follows them round: "I don't need to talk to someone".

@@ -193,3 +193,62 @@ func TestAsked(t *testing.T) {
 		})
 	}
 }
+
+// TestAskedForWordsOfAFlow tells texts that ask for the words of a flow from those that mention them.
+func TestAskedForWordsOfAFlow(t *testing.T) {
+	t.Parallel()
+	words := []string{
+		"reception", "the front desk", "a nurse", "the nurse", "the landlord", "", "recepção", "enfermeira", "zelador", "recepción", "enfermera",
+		"la réception", "une infirmière", "l'accueil", "Empfang", "speak to the doctor",
+	}
+	for name, tt := range map[string]struct {
+		want  bool
+		texts []string
+	}{
+		"Asks": {want: true, texts: []string{
+			"reception please", "Reception!", "the front desk?", "a nurse", "Hi, the front desk please", "please, a nurse", "No, the front desk please",
+			"someone from reception please", "This is not working. Reception please",
+			"I want to talk to a nurse", "I'd like to speak with someone at the front desk about my bill", "Can I get the front desk?",
+			"put me through to the front desk", "Please connect me with reception", "could you transfer me to the front desk, nobody helps here",
+			"give me the front desk", "I need a nurse", "I need a nurse because my mother fell in the bathroom", "Is there a nurse I can ask?",
+			"how do I reach the landlord", "can I call the front desk", "call the landlord please", "Could the front desk call me?",
+			"This does not help me at all. Let me speak to the landlord", "The boiler is broken, I want to speak to the landlord",
+			"I don't understand, can I talk to a nurse", "is anyone at the front desk?", "can't I just talk to a nurse?",
+			"I want to speak to the doctor about it", "I need the front desk to call me",
+			"recepção por favor", "a recepção?", "quero falar com a recepção", "Preciso da enfermeira", "me passa para a recepção",
+			"posso ligar para a recepção?", "tem enfermeira aí?", "chama o zelador", "Oi, poderia me passar para o zelador?",
+			"não entendi, quero falar com alguém da recepção",
+			"recepción por favor", "quiero hablar con la recepción", "necesito una enfermera", "páseme con recepción", "¿Hay una enfermera?",
+			"me comunica con la enfermera?", "¿Puedo llamar a la recepción?",
+			"la réception svp", "je voudrais parler à la réception", "passez-moi la réception", "j'ai besoin d'une infirmière",
+			"Y a-t-il une infirmière ?", "puis-je avoir la réception", "Bonjour, pouvez-vous me passer l'accueil",
+			"Empfang bitte",
+		}},
+		"Mentions": {want: false, texts: []string{
+			"The landlord promised to fix the boiler in May but nothing happened",
+			"I'll be there, but the front desk did not answer my call", "I called the front desk twice and nobody came",
+			"I talked to a nurse yesterday", "I'm a nurse", "My sister is a nurse at the hospital", "the nurse was kind to me",
+			"I left the keys with the front desk", "I'll talk to the front desk tomorrow", "I don't need a nurse today",
+			"I want the landlord to fix the boiler", "I was able to reach the front desk", "I was told to talk to the front desk",
+			"They put me through to the front desk and hung up", "I tried to call the landlord", "I told the landlord, the front desk, everybody",
+			"We met at reception", "no reception", "not the front desk", "I don't want to talk to a nurse", "You need a nurse for that",
+			"I speak to the landlord every week", "there is a nurse here with me", "I do not think I need a nurse",
+			"The water comes in at reception, please fix it",
+			"A recepção não atendeu minha ligação", "Deixei a chave na recepção ontem", "Minha mãe é enfermeira no hospital",
+			"Já falei com a recepção ontem", "não preciso de enfermeira", "O hotel tem recepção 24 horas", "vou falar com o zelador amanhã",
+			"não consigo falar com a recepção",
+			"La recepción no contestó mi llamada", "Mi hermana es enfermera en el hospital", "Ya hablé con la recepción ayer",
+			"no necesito una enfermera", "Voy a hablar con recepción mañana",
+			"Hier la réception n'a pas répondu", "Ma sœur est une infirmière à l'hôpital", "J'ai parlé à la réception hier",
+			"je n'ai pas besoin d'une infirmière", "Je ne veux pas parler à la réception",
+			"Der Empfang war gestern nicht besetzt",
+		}},
+	} {
+		for _, text := range tt.texts {
+			t.Run(name+"/"+text, func(t *testing.T) {
+				t.Parallel()
+				require.Equal(t, tt.want, human.Asked(text, words))
+			})
+		}
+	}
+}
