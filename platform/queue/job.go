@@ -87,15 +87,15 @@ const (
 
 var (
 	// ErrPayloadMismatch is an enqueue under a key that exists with another payload.
-	ErrPayloadMismatch = errors.New("worker: this key was used with another payload")
+	ErrPayloadMismatch = errors.New("this key was used with another payload")
 	// ErrPayload is a payload, or another text, that Postgres does not store, such as JSON with a NUL in it.
-	ErrPayload = errors.New("worker: this cannot be stored")
+	ErrPayload = errors.New("this cannot be stored")
 	// ErrFenced is a finish under a lease that was lost. The work is being done, or was done, elsewhere.
 	ErrFenced = errors.New("worker: the lease was lost")
 	// ErrEnded is returned by a handler that has ended the job in its own transaction: there is nothing left to record.
 	ErrEnded = errors.New("worker: the handler has ended the job")
 	// ErrNoJob is a job that the organisation does not have.
-	ErrNoJob = errors.New("worker: there is no such job in this organisation")
+	ErrNoJob = errors.New("there is no such job in this organisation")
 )
 
 // StatusError refuses an operator's request that the status of the job does not allow.
@@ -108,7 +108,7 @@ type StatusError struct {
 const Cancellable = StatusPending + " or " + StatusFailed
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("worker: the job is %s; only one that is %s can be changed so", e.Status, e.Want)
+	return fmt.Sprintf("the job is %s; only one that is %s can be changed so", e.Status, e.Want)
 }
 
 // Snooze is returned by a handler that cannot go on yet through no fault of the job: it is tried again without using up

@@ -55,6 +55,7 @@ func TestEnqueue(t *testing.T) {
 		other.ID, other.Payload = uuid.NewString(), json.RawMessage(`{}`)
 		found, err := b.queue.Enqueue(t.Context(), b.pool, other)
 		require.ErrorIs(t, err, queue.ErrPayloadMismatch)
+		require.EqualError(t, queue.ErrPayloadMismatch, "this key was used with another payload", "no package is named to a caller")
 		require.Equal(t, first.ID, found.ID)
 	})
 	t.Run("S2_34_SameKeyInAnotherOrganisationIsAnotherJob", func(t *testing.T) {
@@ -331,6 +332,7 @@ func TestOperators(t *testing.T) {
 		require.Equal(t, queue.StatusCompleted, b.row(id).Status)
 		_, err = b.queue.Retry(t.Context(), b.pool, b.orgID, done, b.clock.Now())
 		require.Equal(t, &queue.StatusError{Status: queue.StatusCompleted, Want: queue.StatusFailed}, err)
+		require.EqualError(t, err, "the job is completed; only one that is failed can be changed so", "a caller is told so")
 	})
 
 	t.Run("PendingJobIsCancelledAndOneThatIsBeingDoneIsNot", func(t *testing.T) {

@@ -2,6 +2,8 @@ package engagement
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -24,6 +26,7 @@ type Report struct {
 	ProfileID string
 	Key       string // unique per person
 	Action    rules.Action
+	Undated   bool // its time was left out, and is when it reached us
 	// Attributes are further facts: of an expense its category, and whether money came in instead.
 	Attributes map[string]string
 }
@@ -118,7 +121,7 @@ func (s *Service) report(ctx context.Context, r Report) (Answer, bool, error) {
 	switch {
 	case err != nil:
 		return Answer{}, false, err
-	case v.Acted != nil && v.Acted.Action != r.Action.Name:
+	case v.Acted != nil && !v.Acted.of(r):
 		return Answer{}, false, ErrKeyReused
 	case v.Acted != nil:
 		return v.Acted.Answer, true, nil
@@ -134,7 +137,38 @@ func (s *Service) report(ctx context.Context, r Report) (Answer, bool, error) {
 	if c.Act.Answer.Hint, err = s.hint(ctx, &c); err != nil {
 		return Answer{}, false, err
 	}
+	c.Act.Answer.Asked = r.asked()
 	return c.Act.Answer, false, s.apply(ctx, c)
+}
+
+// of reports whether a report is the one that was counted. A row of an older release has no digest of it, and is compared by what it has.
+func (a *Acted) of(r Report) bool {
+	if a.Answer.Asked != "" {
+		return a.Answer.Asked == r.asked()
+	}
+	again := Act{Action: r.Action, Category: strings.TrimSpace(r.Attributes[attributeCategory])}
+	sameTime := r.Undated || a.OccurredAt.Sub(r.Action.OccurredAt).Abs() < time.Microsecond // as precise as it is stored
+	return a.Action == r.Action.Name && a.Source == r.Action.Source && a.Category == again.keptCategory() && sameTime
+}
+
+// asked is a digest of what a checked report asks, by which a repeat is told from another report: its words are not kept. A field that is
+// added later must not change the digest of a report without it.
+func (r *Report) asked() string {
+	at := ""
+	if !r.Undated {
+		at = r.Action.OccurredAt.UTC().Format(time.RFC3339Nano)
+	}
+	digest := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v %t %q", // a map is written in the order of its keys
+		r.Action.Name, r.Action.Source, at, r.Action.Confidence, r.Action.Silent, r.Attributes))
+	return hex.EncodeToString(digest[:])
+}
+
+// keptCategory is the category by which an expense is counted; empty of any other action.
+func (a *Act) keptCategory() string {
+	if !a.Expense() {
+		return ""
+	}
+	return strings.ToLower(a.Category)
 }
 
 // showsUp returns what an action says of its person's state: as much as a message, while it is news.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
@@ -195,6 +196,73 @@ func TestReportAction(t *testing.T) {
 	})
 }
 
+// TestRepeatedReport: a key stands for one request.
+func TestRepeatedReport(t *testing.T) {
+	t.Parallel()
+	sure, unsure := 1.0, 0.5
+	others := map[string]func(in *onboardingv1.ReportActionRequest){
+		"Action":     func(in *onboardingv1.ReportActionRequest) { in.Action = "view_report" },
+		"Attributes": onboardingtest.InCategory("rent"),
+		"Source":     func(in *onboardingv1.ReportActionRequest) { in.Source = "command" },
+		"Time":       func(in *onboardingv1.ReportActionRequest) { in.OccurredAt.Nanos += 1000 },
+	}
+	food := func(b *bundle, change ...func(in *onboardingv1.ReportActionRequest)) *onboardingv1.ReportActionRequest {
+		in := b.Did(b.Person(), "add_expense", append([]func(*onboardingv1.ReportActionRequest){
+			onboardingtest.NLP, onboardingtest.InCategory("Food"),
+		}, change...)...)
+		_, err := b.Report(in)
+		require.NoError(b.T, err)
+		return in
+	}
+	undated := func(in *onboardingv1.ReportActionRequest) { in.OccurredAt = nil }
+	repeats := func(b *bundle, in *onboardingv1.ReportActionRequest) {
+		b.T.Helper()
+		out, err := b.Report(in)
+		require.NoError(b.T, err)
+		require.True(b.T, out.GetDuplicate())
+	}
+	changed := func(in *onboardingv1.ReportActionRequest, change func(in *onboardingv1.ReportActionRequest)) *onboardingv1.ReportActionRequest {
+		other, _ := proto.Clone(in).(*onboardingv1.ReportActionRequest)
+		change(other)
+		return other
+	}
+
+	onboardingtest.Subtest(t, "IsRefusedWithAnotherRequest", setup, func(_ *testing.T, b *bundle) {
+		in := food(b)
+		for _, change := range others {
+			b.refused(changed(in, change), codes.AlreadyExists)
+		}
+		for _, change := range []func(in *onboardingv1.ReportActionRequest){
+			silently, undated,
+			func(in *onboardingv1.ReportActionRequest) { in.Confidence = &unsure },
+			func(in *onboardingv1.ReportActionRequest) { in.Attributes["shop"] = "corner" },
+		} {
+			b.refused(changed(in, change), codes.AlreadyExists)
+		}
+		repeats(b, changed(in, func(in *onboardingv1.ReportActionRequest) { in.Confidence = &sure })) // which is what it was without
+		repeats(b, in)
+	})
+
+	onboardingtest.Subtest(t, "WithoutATimeIsTheSameLater", setup, func(_ *testing.T, b *bundle) {
+		in := food(b, undated)
+		b.Clock.Advance(time.Hour)
+		repeats(b, in)
+		b.refused(changed(in, func(in *onboardingv1.ReportActionRequest) { in.OccurredAt = timestamppb.New(b.Clock.Now()) }), codes.AlreadyExists)
+	})
+
+	onboardingtest.Subtest(t, "OfAnOlderReleaseIsComparedByWhatIsStored", setup, func(_ *testing.T, b *bundle) {
+		in, late := food(b, func(in *onboardingv1.ReportActionRequest) { in.OccurredAt.Nanos += 999 }), food(b, undated)
+		b.Exec(`update engagement_actions set answer = answer - 'asked'`)
+		b.Clock.Advance(time.Hour)
+		repeats(b, in)
+		repeats(b, late)
+		repeats(b, changed(in, silently)) // which is not stored
+		for _, change := range others {
+			b.refused(changed(in, change), codes.AlreadyExists)
+		}
+	})
+}
+
 // TestActionsAreForgotten: the table is bounded.
 func TestActionsAreForgotten(t *testing.T) {
 	t.Parallel()
@@ -351,7 +419,10 @@ func TestReportIsChecked(t *testing.T) {
 	onboardingtest.Subtest(t, "S4_67_NamesAllProblemsAndRefusesAnUnknownPerson", setup, func(_ *testing.T, b *bundle) {
 		p := b.Person()
 		b.refused(b.Did(p, "dance", func(in *onboardingv1.ReportActionRequest) { in.Source, in.IdempotencyKey = "fax", "" }), codes.InvalidArgument, "action", "source", "idempotency_key")
-		b.refused(b.Did(people.Profile{ID: onboardingtest.NewID()}, "add_expense"), codes.NotFound)
+		stranger := people.Profile{ID: onboardingtest.NewID()}
+		b.refused(b.Did(stranger, "add_expense"), codes.NotFound)
+		_, err := b.Report(b.Did(stranger, "add_expense"))
+		require.EqualError(b.T, err, "there is no such person in this organisation", "no package is named to a caller")
 	})
 }
 

@@ -87,7 +87,7 @@ type RemindersSaid struct {
 }
 
 // ErrNoPerson is a phone of which the organisation has no profile.
-var ErrNoPerson = errors.New("engagement: there is no such person in this organisation")
+var ErrNoPerson = errors.New("there is no such person in this organisation")
 
 // Why an operator's request about outreach is refused.
 var (
@@ -186,8 +186,11 @@ type View struct {
 
 // Acted is an action that was counted before.
 type Acted struct {
-	Action string
-	Answer Answer
+	Action     string
+	Source     rules.Source
+	Category   string // as it is stored
+	OccurredAt time.Time
+	Answer     Answer
 }
 
 // silent reports whether nothing may be sent to the person that is not part of their conversation: in a burst, under a hold, and while an
@@ -239,6 +242,7 @@ type Answer struct {
 	Completed   []int  `json:"completed,omitempty"` // by this action
 	Hint        string `json:"hint,omitempty"`      // the text; empty for none
 	MagicMoment bool   `json:"magic_moment,omitempty"`
+	Asked       string `json:"asked,omitempty"` // the digest of the report, which is not answered; empty of an older release
 }
 
 // Outreach is a row of outreach to be queued. A key that there is already is left as it is.

@@ -43,6 +43,7 @@ func (s *RPC) ReportAction(
 	}
 	done, duplicate, err := s.People.Report(ctx, Report{
 		OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), Key: in.GetIdempotencyKey(), Action: a, Attributes: in.GetAttributes(),
+		Undated: in.GetOccurredAt() == nil,
 	})
 	if err != nil {
 		return nil, err

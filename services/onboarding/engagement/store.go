@@ -54,7 +54,8 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUs
        array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = k.cause order by d.id) as done,
        ` + people.SQLEngagement + ` as decided,
        ` + people.SQLEngagementTexts + ` as texts,
-       coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
+       coalesce(a.action, '') as acted, coalesce(a.source, '') as acted_source, coalesce(a.category, '') as acted_category,
+       a.occurred_at as acted_at, coalesce(a.answer, '{}') as answer
 from profiles p
 left join household_members h on h.profile_id = p.id
 left join engagement_actions a on a.profile_id = p.id and a.cause = k.cause
@@ -119,6 +120,9 @@ type personRow struct {
 	Decided               []byte
 	Texts                 []byte
 	Acted                 string
+	ActedSource           string
+	ActedCategory         string
+	ActedAt               *time.Time
 	Answer                []byte
 }
 
@@ -167,7 +171,9 @@ func (r personRow) view(orgID string) (View, error) {
 	}
 	var acted *Acted
 	if r.Acted != "" {
-		acted = &Acted{Action: r.Acted}
+		acted = &Acted{
+			Action: r.Acted, Source: rules.Source(r.ActedSource), Category: r.ActedCategory, OccurredAt: postgres.TimeOf(r.ActedAt),
+		}
 		if err := json.Unmarshal(r.Answer, &acted.Answer); err != nil {
 			return View{}, fmt.Errorf("read the answer to an action: %w", err)
 		}

@@ -24,12 +24,8 @@ func keepAction(batch *pgx.Batch, c Change) error {
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
 	}
-	category := strings.ToLower(c.Act.Category)
-	if !c.Act.Expense() {
-		category = ""
-	}
 	guard(batch, sqlKeepAction, postgres.Args{
-		"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "cause": c.Cause, "action": c.Act.Name, "category": category,
+		"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "cause": c.Cause, "action": c.Act.Name, "category": c.Act.keptCategory(),
 		"source": string(c.Act.Source), "happened": c.Act.OccurredAt, "answer": answer, "at": c.At,
 	})
 	return nil

@@ -60,6 +60,9 @@ func (s *Service) Create(ctx context.Context, n New) (g Goal, duplicate bool, er
 	if g, err = s.read(ctx, n, p); err != nil {
 		return Goal{}, false, err
 	}
+	if n.UndoOf == "" && g.Understood != "" && asksNothing(g.Goal, n.Source) {
+		return Goal{}, false, fmt.Errorf("%w: goal has a time and nothing to do; say both, as in \"call Ana in 20 minutes\"", ErrInvalid)
+	}
 	a := Alarm{
 		ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Generation: 1, Cause: "due", DueAt: g.ScheduledFor, LeaseToken: uuid.NewString(),
 	}
@@ -85,14 +88,6 @@ func (n New) check() error {
 		return fmt.Errorf("%w: goal must be text", ErrInvalid)
 	}
 	return nil
-}
-
-// sameGoal answers for a key that has a goal.
-func sameGoal(g Goal, n New) (Goal, bool, error) {
-	if g.UndoOf != n.UndoOf || n.UndoOf == "" && g.Said != n.Said || n.DeviceID != "" && g.DeviceID != n.DeviceID {
-		return Goal{}, false, ErrKeyReused
-	}
-	return g, true, nil
 }
 
 // read makes the goal of what was said.
@@ -133,7 +128,8 @@ func (s *Service) read(ctx context.Context, n New, p Prepared) (Goal, error) {
 	return g, nil
 }
 
-// readWords sets the goal's time by its words: by the rules, and where they leave it unclear by a model, if there is one.
+// readWords sets the goal's time by its words: by the rules, and where they leave it unclear by a model, if there is one. Words of time
+// alone, which a goal is moved by, leave nothing to do.
 func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Location) error {
 	read := timeparse.Read(n.Said, g.Locale, zone, n.SaidAt)
 	if !n.Near.IsZero() {
@@ -160,12 +156,7 @@ func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Loca
 	}
 	g.ScheduledFor, g.Goal, g.Understood, g.Note = read.At, read.Goal, read.Understood, read.Note
 	if n.Source == SourceText {
-		if g.Goal = spoken(g.Goal); g.Goal == "" {
-			return fmt.Errorf("%w: it has a time and nothing to do", ErrInvalid)
-		}
-	}
-	if g.Goal == "" {
-		g.Goal = n.Said
+		g.Goal = spoken(g.Goal)
 	}
 	return nil
 }

@@ -71,16 +71,27 @@ func (d *Devices) Remove(ctx context.Context, c Caller, deviceID string) error {
 	return nil
 }
 
+// deviceError is ErrInvalid that names a device.
+type deviceError struct{ problem string }
+
+func (e *deviceError) Error() string { return "the device is not valid: " + e.problem }
+
+func (e *deviceError) Unwrap() error { return ErrInvalid }
+
+func invalidDevice(format string, args ...any) error {
+	return &deviceError{problem: fmt.Sprintf(format, args...)}
+}
+
 func (d *Device) check() error {
 	length := utf8.RuneCountInString(d.Name)
 	switch {
 	case length < 1 || length > maxDeviceName || !utf8.ValidString(d.Name) || strings.TrimSpace(d.Name) != d.Name ||
 		strings.ContainsFunc(d.Name, unicode.IsControl):
-		return fmt.Errorf("%w: name must have 1 to %d characters", ErrInvalid, maxDeviceName)
+		return invalidDevice("name must have 1 to %d characters", maxDeviceName)
 	case d.Kind != Stream && d.Kind != "":
-		return fmt.Errorf("%w: kind must be stream; every person has a phone without registering it", ErrInvalid)
+		return invalidDevice("kind must be stream; every person has a phone without registering it")
 	case len(d.Configuration) > MaxConfiguration || bytes.Contains(d.Configuration, []byte(`\u0000`)):
-		return fmt.Errorf("%w: configuration must be at most %d bytes of JSON, without NUL", ErrInvalid, MaxConfiguration)
+		return invalidDevice("configuration must be at most %d bytes of JSON, without NUL", MaxConfiguration)
 	}
 	return nil
 }

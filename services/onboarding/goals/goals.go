@@ -89,6 +89,7 @@ type Goal struct {
 	UndoOf       string
 	CreatedBy    string
 	CreatedAt    time.Time
+	Moved        bool // it was given another time; only read of the goal of a key
 
 	// SchedulingPaused says that an operator has paused the organisation: nothing of it begins.
 	SchedulingPaused bool

@@ -230,6 +230,17 @@ func TestCreate(t *testing.T) {
 		require.ErrorIs(t, err, goals.ErrKeyReused)
 	})
 
+	t.Run("NamesWhatIsNotValidOfADevice", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
+		for _, name := range []string{"", strings.Repeat("x", 61)} {
+			_, _, err := registry.Register(t.Context(), goals.Device{OrgID: orgID, ProfileID: b.owner, Name: name})
+			require.ErrorIs(t, err, goals.ErrInvalid)
+			require.EqualError(t, err, "the device is not valid: name must have 1 to 60 characters")
+		}
+	})
+
 	t.Run("PersonHasAHundredOpenGoalsAtMost", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

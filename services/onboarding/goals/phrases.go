@@ -180,6 +180,19 @@ func (w Words) reminder(goal string) string {
 	return goal
 }
 
+var defaultWords = sync.OnceValue(DefaultWords)
+
+// asksNothing reports whether a goal whose words of time were taken out says nothing to do: it is empty, or asks for a reminder of nothing.
+// By text the words that ask were taken out, too. A sign is something, such as an emoji.
+func asksNothing(goal string, source Source) bool {
+	if source != SourceText {
+		if said, found := defaultWords().whole(goal); found {
+			goal = spoken(said)
+		}
+	}
+	return strings.TrimFunc(goal, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) }) == ""
+}
+
 // wordsOf is letters.Words with where each word ends.
 func wordsOf(message string) (words []string, ends []int) {
 	begin := -1

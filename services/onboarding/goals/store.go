@@ -105,6 +105,23 @@ func oneGoal(ctx context.Context, db postgres.DB, where string, args postgres.Ar
 	return found[0], nil
 }
 
+const sqlGoalOfKey = sqlGoalColumns + `,
+       exists (select from goal_transitions t where t.goal_id = g.id and t.event = 'rescheduled') as moved
+from goals g join devices d on d.id = g.device_id
+where g.profile_id = @profile and g.idempotency_key = @key`
+
+// goalOfKey is the goal that a person's key has; ErrNoGoal.
+func goalOfKey(ctx context.Context, db postgres.DB, args postgres.Args) (Goal, error) {
+	found, err := all[Goal](ctx, db, "the goal of a key", sqlGoalOfKey, args)
+	if err == nil && len(found) == 0 {
+		err = ErrNoGoal
+	}
+	if err != nil {
+		return Goal{}, err
+	}
+	return found[0], nil
+}
+
 const sqlSituation = sqlGoalColumns + `, ` + online + ` as online,
        exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy
 from goals g join devices d on d.id = g.device_id
@@ -192,7 +209,7 @@ func (s *Store) Prepare(ctx context.Context, n New) (p Prepared, err error) {
 	if p.Owner.Zone, err = wordsZone(zone, number, usual); err != nil {
 		return p, err
 	}
-	existing, err := oneGoal(ctx, s.pool, `g.profile_id = @profile and g.idempotency_key = @key`, args)
+	existing, err := goalOfKey(ctx, s.pool, args)
 	if errors.Is(err, ErrNoGoal) {
 		return p, nil
 	}

@@ -110,7 +110,7 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g Goal, a Alarm) (stored Goal, d
 	if err := lockOwner(ctx, tx, g.ProfileID, args); err != nil {
 		return g, false, err
 	}
-	stored, err = oneGoal(ctx, tx, `g.profile_id = @profile and g.idempotency_key = @key`, args)
+	stored, err = goalOfKey(ctx, tx, args)
 	if !errors.Is(err, ErrNoGoal) {
 		return stored, err == nil, err
 	}

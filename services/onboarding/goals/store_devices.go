@@ -47,7 +47,7 @@ func (s *Store) RegisterDevice(ctx context.Context, d Device, tokenHash []byte) 
 			return fmt.Errorf("count devices: %w", err)
 		}
 		if count >= MaxDevices {
-			return fmt.Errorf("%w: the person has %d devices, which is as many as there may be", ErrInvalid, MaxDevices)
+			return invalidDevice("the person has %d devices, which is as many as there may be", MaxDevices)
 		}
 		_, err := tx.Exec(ctx, sqlRegisterDevice, args)
 		return err
