@@ -130,10 +130,10 @@ func (t *trial) await(do flow.Await) (flow.Event, error) {
 	}
 }
 
-// textsRead is how many of the last texts messaging reads an answer by.
+// textsRead bounds the last texts by which messaging reads an answer.
 const textsRead = 3
 
-// takenElsewhere says who takes a text before the flow does; nothing where the flow gets it.
+// takenElsewhere names the taker of a text before the flow. It is empty where the flow gets the text.
 func (t *trial) takenElsewhere(line string) string {
 	kind, _ := reading.Theirs(line)
 	read := consent.Asked{Sent: t.sent}.Read(line, "", consent.OptedIn)

@@ -10,6 +10,7 @@ import (
 
 var (
 	yeses     = languages.PhrasesOf("affirmation")
+	politely  = languages.PhrasesOf("affirmation", "courtesy")
 	agreeing  = listed("class-yes")
 	negating  = listed("class-neg")
 	courteous = listed("courtesy")
@@ -27,9 +28,15 @@ func listed(key string) map[string]bool {
 	return words
 }
 
-// Affirmed reports whether the whole text says yes, or go on, in any language, and nothing else: "yes please" may be a yes to something
-// else.
-func Affirmed(text string) bool { return yeses.Read(text) != nil }
+// Affirmed reports whether the whole text says yes, or go on, in any language, and nothing else. Courtesies may stand around go on, but not
+// around a yes alone: "yes please" may be a yes to something else.
+func Affirmed(text string) bool {
+	if yeses.Read(text) != nil {
+		return true
+	}
+	said := func(meanings []languages.Phrase) bool { return meanings[0].Key == "affirmation" }
+	return !Agreed(text) && slices.ContainsFunc(politely.Read(letters.Joined(text)), said)
+}
 
 // Agreed reports whether a text has words or a sign of a yes, and no others but courtesies: "yes please", "ok, claro", 👍. It reads the
 // answer to a question that was just asked. An apostrophe separates nothing: d'accord is one word of the lists.

@@ -13,11 +13,15 @@ func TestAffirmed(t *testing.T) {
 	for want, texts := range map[bool][]string{
 		true: {
 			"YES", "Yes!", " yes yes ", "go on", "Yes, go on", "continue", "sim", "Sim, pode continuar", "pode continuar", "Sí", "si, sigue", "sigan",
-			"Oui", "oui, continuez", "Continue.", "ＹＥＳ", "yes 👍",
+			"Oui", "oui, continuez", "Continue.", "ＹＥＳ", "yes 👍", "yes please continue", "Please continue!", "keep them coming, thanks", "No, keep sending", "no, go on", "please don't stop",
+			"No, don’t stop texting me", "Sim, por favor continuem", "não parem", "pode mandar", "Sí, por favor sigan", "No dejen de escribirme",
+			"quiero seguir recibiendo mensajes", "Non, continuez svp", "N'arrêtez pas", "continuez s'il vous plaît",
 		},
 		false: {
 			"", "👍", "yes please", "yes, stop", "yes but not now", "no", "ok", "claro", "sim, obrigada", "si no", "oui mais", "don't go on", "go on holiday",
-			"continue to stop",
+			"continue to stop", "please", "thanks", "yes, thank you", "please don't continue", "no thanks", "go ahead", "No, I mean I come alone",
+			"no, continue", "não continue", "não, quero continuar recebendo", "no sigan", "no, paren", "No quiero seguir, gracias", "ne continuez pas",
+			"non merci", "keep going and I sue",
 		},
 	} {
 		for _, text := range texts {

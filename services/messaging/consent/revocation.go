@@ -78,11 +78,15 @@ func wishOf(body, own string) (Wish, Locale) {
 	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || saysOnlyNotThem(body)) {
 		return Unclear, locale
 	}
-	if !human.Asked(own, nil) && like(body, text, score, likeARevocation) { // who asks for a person gets one, who reads what was meant
+	if !asksOtherwise(own) && like(body, text, score, likeARevocation) {
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English
 }
+
+// asksOtherwise reports whether the model is not asked: who asks for a person gets one, who reads what was meant, and "keep sending me
+// texts" has the words of a revocation and is none.
+func asksOtherwise(text string) bool { return human.Asked(text, nil) || reading.Affirmed(text) }
 
 // like reports whether a score is above a bound, and the rules know no better: "no more reminders, please" is about these alone.
 func like(body, text string, score, bound float64) bool {
@@ -108,7 +112,7 @@ var (
 
 // wishOfSentences reads the sentences of a text one by one, and then its clauses. A keyword alone in a sentence is unclear: "ok. END".
 func wishOfSentences(body string) (Wish, Locale) {
-	if human.Asked(reading.Normalise(body), nil) {
+	if asksOtherwise(reading.Normalise(body)) {
 		return NoWish, English
 	}
 	for _, part := range sentences.Split(body, -1) {

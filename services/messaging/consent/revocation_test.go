@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/reading"
 	"paceline.internal/services/messaging/consent"
 )
 
@@ -231,5 +232,45 @@ func TestAskingForAPersonIsNoRevocation(t *testing.T) {
 	} {
 		got, _ := consent.Revocation(text)
 		require.Equal(t, want, got, text)
+	}
+}
+
+// TestGoingOnIsNoRevocation is about words that the model finds like a revocation, and that ask for the opposite; and about stops that have
+// the words of going on.
+func TestGoingOnIsNoRevocation(t *testing.T) {
+	t.Parallel()
+	for held, texts := range map[bool][]string{
+		false: {
+			"yes please continue", "keep texting me", "No, keep sending me messages", "Don't stop", "please keep sending me texts", "não parem, por favor",
+			"quiero seguir recibiendo mensajes", "Sigan enviándome mensajes", "Continuez à m'envoyer des messages", "Non, continuez s'il vous plaît",
+		},
+		true: {
+			"don't, stop", "No, don't. Stop", "do not. stop texting me", "não, pare", "Não. Parem", "não não, pare", "não, parem de mandar",
+			"No, dejen de escribirme", "keep texting me. STOP", "keep sending me texts and I sue you", "yes, stop",
+		},
+	} {
+		for _, text := range texts {
+			effect := consent.Asked{}.Read(text, "", consent.OptedIn).Effect
+			require.Equal(t, held, effect != consent.None, text)
+			if !held {
+				require.True(t, reading.Affirmed(text), text)
+			}
+		}
+	}
+}
+
+// TestAnswersAreNoRevocation is about short answers to the questions of flows: how many, how often, and what was wrong.
+func TestAnswersAreNoRevocation(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"alone", "I'm all alone", "just me", "on my own", "3 including me", "3 of us", "5 times already", "twice already", "2 of your staff were rude",
+		"4 of the rooms were dirty", "sozinho", "com a minha filha", "somos 4", "3 conmigo", "solo yo", "tout seul", "3 avec moi",
+	} {
+		got, _ := consent.Revocation(text)
+		require.Equal(t, consent.NoWish, got, text)
+	}
+	for _, text := range []string{"leave me alone", "alone!! leave me alone", "5 times already, stop texting me", "2 of your staff were rude, take me off"} {
+		got, _ := consent.Revocation(text)
+		require.NotEqual(t, consent.NoWish, got, text)
 	}
 }

@@ -26,7 +26,7 @@ type Report struct {
 	ProfileID string
 	Key       string // unique per person
 	Action    rules.Action
-	Undated   bool // its time was left out, and is when it reached us
+	Undated   bool // its time was left out: it is the time of its arrival
 	// Attributes are further facts: of an expense its category, and whether money came in instead.
 	Attributes map[string]string
 }

@@ -239,7 +239,7 @@ func TestRepeatedReport(t *testing.T) {
 		} {
 			b.refused(changed(in, change), codes.AlreadyExists)
 		}
-		repeats(b, changed(in, func(in *onboardingv1.ReportActionRequest) { in.Confidence = &sure })) // which is what it was without
+		repeats(b, changed(in, func(in *onboardingv1.ReportActionRequest) { in.Confidence = &sure })) // the default
 		repeats(b, in)
 	})
 

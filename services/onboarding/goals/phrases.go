@@ -182,7 +182,7 @@ func (w Words) reminder(goal string) string {
 
 var defaultWords = sync.OnceValue(DefaultWords)
 
-// asksNothing reports whether a goal whose words of time were taken out says nothing to do: it is empty, or asks for a reminder of nothing.
+// asksNothing reports whether a goal without its words of time says nothing to do: it is empty, or asks for a reminder of nothing.
 // By text the words that ask were taken out, too. A sign is something, such as an emoji.
 func asksNothing(goal string, source Source) bool {
 	if source != SourceText {

@@ -39,7 +39,7 @@ func (g Goal) isAt(n New) bool {
 }
 
 // meantIn reports whether the goal's words, said when they were, mean its time in a zone. True where that cannot be told: what a model has
-// read, and words whose second is not known.
+// read, and words said at an unknown second.
 func (g Goal) meantIn(zone *time.Location) bool {
 	if g.Delay == 0 {
 		return true
