@@ -142,7 +142,7 @@ func showReading(out io.Writer, folder string) error {
 		{"", "texts that the readers were made from"},
 		{"unseen", "texts that they were not made from"},
 		{"unseen/sentences", "texts of two or more sentences that they were not made from"},
-		{"unseen/words", "names and things, each an answer of one word, that they were not made from"},
+		{"unseen/words", "names, things and short answers that they were not made from"},
 	} {
 		t, err := measureReading(filepath.Join(folder, part.folder))
 		if err != nil {
