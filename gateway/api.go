@@ -23,7 +23,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	messagingapi "paceline.internal/gateway/gen/paceline/messaging/v1"
 	onboardingapi "paceline.internal/gateway/gen/paceline/onboarding/v1"
@@ -186,28 +185,8 @@ func routed(mux *runtime.ServeMux, next runtime.HandlerFunc) runtime.HandlerFunc
 			answerOtherMethod(mux, w, r)
 			return
 		}
-		if len(params) > 0 && r.Body != nil {
-			r.Body = addressed{r.Body, params}
-		}
 		next(w, r, params)
 	}
-}
-
-// addressed is a body with what the path says. The generated code lets the path win over the body, silently.
-type addressed struct {
-	io.ReadCloser
-	params map[string]string
-}
-
-// contradicted returns the error of a body that names another than the path does.
-func (a addressed) contradicted(message protoreflect.Message) error {
-	for name, value := range a.params {
-		field := message.Descriptor().Fields().ByTextName(name)
-		if field != nil && message.Has(field) && message.Get(field).String() != value {
-			return route.Fault(name, "is another than in the path; leave it out of the body")
-		}
-	}
-	return nil
 }
 
 // answerAPI writes a failed call.
@@ -347,10 +326,6 @@ func (s strict) NewDecoder(r io.Reader) runtime.Decoder {
 		if !ok { // a route of http.yaml with one field of the request as its body; there is none
 			return fmt.Errorf("cannot decode into %T", v)
 		}
-		if err := route.DecodeBody(body, message); err != nil {
-			return err
-		}
-		of, _ := r.(addressed)
-		return of.contradicted(message.ProtoReflect())
+		return route.DecodeBody(body, message)
 	})
 }

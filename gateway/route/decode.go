@@ -19,11 +19,11 @@ import (
 
 const mustBeATime = "must be a time in RFC 3339, such as 2026-11-20T12:00:00Z"
 
-// mark begins the texts of Fault. The generated code passes on an error's text alone, and the library's texts speak of Go.
+// mark begins the texts of fault. The generated code passes on an error's text alone, and the library's texts speak of Go.
 const mark = "\x00"
 
-// Fault makes the error of one field of a request, or of the whole body when field is empty.
-func Fault(field, must string) error { return errors.New(mark + field + mark + must) }
+// fault makes the error of one field of a request, or of the whole body when field is empty.
+func fault(field, must string) error { return errors.New(mark + field + mark + must) }
 
 // libraryFault finds the field in grpc-gateway's errors about a query or a path.
 var libraryFault = regexp.MustCompile(`^(?:parsing (?:field|list) "|` +
@@ -72,7 +72,7 @@ func mustOf(text string) string {
 	return "must be a value that /openapi.yaml allows"
 }
 
-// Plain returns the text of a Fault, for a reader who gets no fields.
+// Plain returns the text of a fault, for a reader who gets no fields.
 func Plain(err error) string {
 	if err == nil {
 		return "the body cannot be read"
@@ -84,17 +84,17 @@ func Plain(err error) string {
 func DecodeBody(body []byte, message proto.Message) error {
 	switch body = bytes.TrimPrefix(body, []byte("\ufeff")); {
 	case bytes.HasPrefix(body, []byte{0x1f, 0x8b}):
-		return Fault("", "the body is compressed; send it as plain JSON")
+		return fault("", "the body is compressed; send it as plain JSON")
 	case !utf8.Valid(body):
-		return Fault("", "the body must be JSON in UTF-8")
+		return fault("", "the body must be JSON in UTF-8")
 	case !json.Valid(body):
-		return Fault("", "the body must be one whole JSON object")
+		return fault("", "the body must be one whole JSON object")
 	}
 	if err := checkObject(body, message.ProtoReflect(), ""); err != nil {
 		return err
 	}
 	if protojson.Unmarshal(body, message) != nil {
-		return Fault("", "the body cannot be read; see /openapi.yaml")
+		return fault("", "the body cannot be read; see /openapi.yaml")
 	}
 	return nil
 }
@@ -105,9 +105,9 @@ func checkObject(body []byte, message protoreflect.Message, at string) error {
 	in := json.NewDecoder(bytes.NewReader(body))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') {
 		if at == "" {
-			return Fault("", "the body must be a JSON object")
+			return fault("", "the body must be a JSON object")
 		}
-		return Fault(strings.TrimSuffix(at, "."), "must be an object")
+		return fault(strings.TrimSuffix(at, "."), "must be an object")
 	}
 	seen := map[string]bool{}
 	for in.More() {
@@ -115,14 +115,14 @@ func checkObject(body []byte, message protoreflect.Message, at string) error {
 		name, ok := token.(string)
 		var value json.RawMessage
 		if err != nil || !ok || in.Decode(&value) != nil {
-			return Fault("", "the body must be one whole JSON object")
+			return fault("", "the body must be one whole JSON object")
 		}
 		field := message.Descriptor().Fields().ByTextName(name)
 		switch {
 		case field == nil:
 			return unknownField(message.Descriptor(), at, name)
 		case seen[name]:
-			return Fault(at+name, "is given twice")
+			return fault(at+name, "is given twice")
 		}
 		seen[name] = true
 		if err := checkValue(value, message, field, at+name); err != nil {
@@ -141,7 +141,7 @@ func unknownField(d protoreflect.MessageDescriptor, at, name string) error {
 		name = strings.ToValidUTF8(name[:100], "")
 	}
 	name = at + strings.ReplaceAll(name, mark, "")
-	return Fault(name, mark+fmt.Sprintf("unknown field %q%s", name, meant)) // the text has the name already
+	return fault(name, mark+fmt.Sprintf("unknown field %q%s", name, meant)) // the text has the name already
 }
 
 // checkValue descends into messages of our protos, and asks the decoder about every other value alone.
@@ -160,7 +160,7 @@ func checkValue(value []byte, in protoreflect.Message, field protoreflect.FieldD
 	}
 	alone := fmt.Appendf(nil, "{%q:%s}", field.TextName(), value)
 	if protojson.Unmarshal(alone, in.New().Interface()) != nil {
-		return Fault(at, "must be "+kindOf(field))
+		return fault(at, "must be "+kindOf(field))
 	}
 	return nil
 }
