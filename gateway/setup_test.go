@@ -174,6 +174,7 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
+		server.Stop() // a test may end before the server was started: it has workers already
 	})
 	return s
 }
