@@ -102,6 +102,14 @@ func unseen(r rune) bool {
 		r == 0xfeff || r == 0xfe0e || r == 0xfe0f
 }
 
+// Units counts characters as Twilio does, in UTF-16 code units: an emoji is two or more. An invalid byte counts as one.
+func Units(text string) (count int) {
+	for _, r := range text {
+		count += utf16.RuneLen(r)
+	}
+	return count
+}
+
 // Segments returns how many SMS segments a text takes: 160 characters of GSM-7 or 70 of UCS-2 in one, 153 or 67 in each of many. A
 // character is never cut in two.
 func Segments(text string) (count int) {

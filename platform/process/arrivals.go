@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// arrivals are the connections of clients that have yet to bring their first request. http.Server.Shutdown alone drops a request that
-// comes with a connection of these, although its client was let in: the connection waits to be accepted, or its header is not read yet.
+// arrivals counts the connections that have yet to bring their first request. http.Server.Shutdown alone drops such a request: it resets a
+// connection that waits to be accepted, and closes one before its header is read.
 type arrivals struct {
 	backlog *backlog // nil where the listener has none
 
@@ -24,7 +24,7 @@ type arrivals struct {
 
 type arrivalKey struct{}
 
-// watch has a server tell of its connections. It returns the listener to serve.
+// watch follows the connections of a server. It returns the listener to serve.
 func (a *arrivals) watch(server *http.Server, listener net.Listener) net.Listener {
 	a.fresh = map[net.Conn]struct{}{}
 	changed, opened, handler := server.ConnState, server.ConnContext, server.Handler
@@ -43,11 +43,8 @@ func (a *arrivals) watch(server *http.Server, listener net.Listener) net.Listene
 			a.came(conn)
 		case http.StateClosed:
 			a.left(conn)
-		case http.StateActive, http.StateIdle, http.StateHijacked: // the handler has told of its request, or will
+		case http.StateActive, http.StateIdle, http.StateHijacked: // left when its handler began
 		}
-	}
-	if handler == nil {
-		handler = http.DefaultServeMux
 	}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if conn, ok := r.Context().Value(arrivalKey{}).(net.Conn); ok {
@@ -78,8 +75,8 @@ func (a *arrivals) left(conn net.Conn) {
 	}
 }
 
-// settle lets nobody in any more, and waits until every client has begun its first request or has gone: at most a second, because one may
-// have connected to have a connection at hand.
+// settle stops accepting, and waits until each client has begun its first request or has gone. It waits at most a second, because some
+// clients connect early and send later.
 func (a *arrivals) settle(ctx context.Context) error {
 	if a.backlog != nil {
 		if err := a.backlog.exhaust(ctx); err != nil {
@@ -103,11 +100,11 @@ func (a *arrivals) settle(ctx context.Context) error {
 	return nil
 }
 
-// backlog is a TCP listener that can be emptied. A client is connected once the kernel has its connection in the listener's queue, and may
-// have sent its request. Closing a listener resets all that wait there.
+// backlog wraps a TCP listener and can empty its queue. The kernel connects clients before Accept takes them, and they may have sent their
+// request by then. Close alone resets those that wait.
 type backlog struct {
 	socket
-	empty  chan struct{} // closed once nothing waits any more, and the server has all that waited
+	empty  chan struct{} // closed when the server has accepted all that waited
 	closed chan struct{}
 	once   sync.Once
 }
@@ -118,7 +115,7 @@ type socket interface {
 	SetDeadline(t time.Time) error
 }
 
-// Accept is called by one goroutine.
+// Accept implements net.Listener for one goroutine: http.Server knows of a connection when it asks for the next one.
 func (b *backlog) Accept() (net.Conn, error) {
 	conn, err := b.socket.Accept()
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -129,7 +126,7 @@ func (b *backlog) Accept() (net.Conn, error) {
 		return conn, err
 	}
 	close(b.empty)
-	<-b.closed // http.Server.Serve ends as it should only when its server closes the listener
+	<-b.closed // an error before that would end Serve as a failure
 	return nil, net.ErrClosed
 }
 
@@ -162,7 +159,7 @@ func (b *backlog) waiting() (net.Conn, error) {
 	return net.FileConn(file)
 }
 
-// exhaust has the server accept what waits, and returns once it has. The listener accepts nothing afterwards.
+// exhaust lets the server accept the connections that wait, and then no more.
 func (b *backlog) exhaust(ctx context.Context) error {
 	if err := b.SetDeadline(time.Unix(1, 0)); err != nil {
 		return fmt.Errorf("stop accepting: %w", err)

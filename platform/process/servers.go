@@ -13,9 +13,9 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// HTTPServer serves on the listener, which belongs to the caller until the component has started. Stopping first takes
-// those in who have connected already, lets the requests in flight finish and closes their connections when the bound is
-// reached. A server without all of its timeouts is refused: one slow client after the other would hold its connections for ever.
+// HTTPServer serves on the listener, which belongs to the caller until the component has started. Stopping first accepts
+// the clients that have connected already, then lets the requests in flight finish, and closes their connections when the bound
+// is reached. A server without all of its timeouts is refused: one slow client after the other would hold its connections for ever.
 func HTTPServer(name string, server *http.Server, listener net.Listener) Component {
 	var arriving arrivals
 	listener = arriving.watch(server, listener)

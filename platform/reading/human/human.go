@@ -19,14 +19,14 @@ var files embed.FS
 type askers struct {
 	within patterns // found in a clause
 	whole  patterns // the whole text
-	// The same with the words of a flow, which placeholder stands for.
+	// The same with flowWords in them.
 	flowWithin, flowWhole patterns
 }
 
 type patterns []*regexp.Regexp
 
-// placeholder stands for the words of a flow, in the files and in a text. It is no letter, so that no word of a text is it.
-const placeholder = "@"
+// flowWords stands for the words of a flow, in the files and in a text. No word of a text equals it, because it is no letter.
+const flowWords = "@"
 
 // loaded reads the files once; they are part of the program, so that one that cannot be read is a fault of the build.
 var loaded = sync.OnceValue(func() (a askers) { //nolint:gochecknoglobals // constant data
@@ -54,7 +54,7 @@ var loaded = sync.OnceValue(func() (a askers) { //nolint:gochecknoglobals // con
 func (a *askers) add(line string, named map[string]string) {
 	name, alternatives, names := strings.Cut(line, " = ")
 	wholes, withins := &a.whole, &a.within
-	if strings.Contains(line, placeholder) {
+	if strings.Contains(line, flowWords) {
 		wholes, withins = &a.flowWhole, &a.flowWithin
 	}
 	switch pattern, whole := strings.CutPrefix(line, "= "); {
@@ -115,10 +115,10 @@ func (a *askers) askFor(phrase, whole string, parts []clause) bool {
 	if strings.TrimSpace(said) == "" || !strings.Contains(whole, said) {
 		return false
 	}
-	with := func(text string) string { return strings.ReplaceAll(text, said, spaced([]string{placeholder})) }
+	with := func(text string) string { return strings.ReplaceAll(text, said, spaced([]string{flowWords})) }
 	short := with(whole)
 	// One word behind them is a courtesy or an hour in whatever language.
-	if strings.HasPrefix(short, " "+placeholder+" ") && len(strings.Fields(short)) <= 2 || a.flowWhole.match(short) {
+	if strings.HasPrefix(short, " "+flowWords+" ") && len(strings.Fields(short)) <= 2 || a.flowWhole.match(short) {
 		return true
 	}
 	return slices.ContainsFunc(parts, func(c clause) bool {

@@ -50,8 +50,7 @@ func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplica
 	return stored, duplicate, nil
 }
 
-// mayStore refuses what cannot be sent as things are now: what the same request may be answered changes with the time, the senders and
-// the settings.
+// mayStore refuses a request by what may change later: the time, the senders and the settings.
 func (i *Intake) mayStore(ctx context.Context, r Request, now time.Time) error {
 	if err := r.checkTimes(now); err != nil {
 		return err
@@ -67,12 +66,12 @@ func (i *Intake) mayStore(ctx context.Context, r Request, now time.Time) error {
 	return err
 }
 
-// unlessStored refuses a request, unless it is the repeat of one that was accepted: its caller has lost the answer, and would take the
-// refusal for the end of a text that is queued or sent. It is asked here and not first, so that a new text costs no statement more.
+// unlessStored refuses a request, unless it repeats one that was accepted. The caller of a repeat has lost the answer; a refusal would tell
+// them that nothing was sent. It looks only after a refusal, so that a new text costs no further statement.
 func (i *Intake) unlessStored(ctx context.Context, r Request, refusal error) (Queued, bool, error) {
 	stored, err := i.Store.Repeated(ctx, r)
 	switch {
-	case errors.Is(err, ErrKeyReused): // or not used at all
+	case errors.Is(err, ErrKeyReused): // or the key is unused
 		return Queued{}, false, refusal
 	case err != nil: // whether it is a repeat is not known, so it is not refused for good
 		return Queued{}, false, err

@@ -302,8 +302,8 @@ func awaitJudgement(words uuid.UUID) error {
 		"or cancel it", words)}
 }
 
-// awaitHours has a message wait for the end of quiet hours, or for its own end, if that comes first: then it says already that it is not
-// sent, while there is time to ask for another.
+// awaitHours has a message wait for the end of quiet hours. If it expires before, it waits for that and says so, while there is time to
+// enqueue another.
 func awaitHours(t Request, until, now time.Time) error {
 	if !until.Before(t.ExpiresAt) {
 		return &queue.Snooze{After: t.ExpiresAt.Sub(now), Cause: fmt.Errorf("it will not be sent: it expires at %s, and the recipient's "+

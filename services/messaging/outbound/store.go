@@ -83,7 +83,7 @@ func (o *Store) Enqueue(
 	return stored, job.Duplicate, err
 }
 
-// Repeated finds the text that the same request has stored; ErrKeyReused when there is none, whether another has the key or nobody.
+// Repeated returns the text that an equal request has stored. ErrKeyReused: the key is unused, or another request has it.
 func (o *Store) Repeated(ctx context.Context, r Request) (stored Queued, err error) {
 	defer edge.Mark(&err)
 	payload, err := r.Payload()

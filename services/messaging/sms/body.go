@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"paceline.internal/platform/letters"
@@ -31,7 +30,7 @@ func NewBody(text string) (Body, error) {
 	case strings.ContainsRune(text, 0):
 		return "", fmt.Errorf("%w: it has a NUL character (U+0000)", ErrBody)
 	}
-	if units := utf16Length(text); units > MaxBody {
+	if units := letters.Units(text); units > MaxBody {
 		return "", fmt.Errorf("%w: %d characters, at most %d fit (an emoji counts as two or more)", ErrBody, units, MaxBody)
 	}
 	return Body(text), nil
@@ -40,13 +39,4 @@ func NewBody(text string) (Body, error) {
 // LogValue tells the length and nothing of the content.
 func (b Body) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("[%d characters]", utf8.RuneCountInString(string(b))))
-}
-
-// utf16Length counts code units, so an emoji is two. An invalid byte counts as the replacement character.
-func utf16Length(text string) int {
-	units := 0
-	for _, r := range text {
-		units += utf16.RuneLen(r)
-	}
-	return units
 }

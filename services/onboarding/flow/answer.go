@@ -10,7 +10,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"paceline.internal/platform/letters"
-	"paceline.internal/platform/reading"
 	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
@@ -39,11 +38,11 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 	case Text:
 		return Value{Type: Text, Text: text}, text != "" && len([]rune(text)) <= s.Expect.Limit
 	case YesNo: // "later" and "tomorrow" are neither
-		phrase := replied(text)
+		plain := plainly(text)
 		switch {
-		case f.says(said.Locale, no, text), reading.Declined(text), phrase == no:
+		case f.says(said.Locale, no, text), plain == no:
 			return Value{Type: YesNo, Text: no}, true
-		case f.says(said.Locale, yes, text), reading.Agreed(text), phrase == yes:
+		case f.says(said.Locale, yes, text), plain == yes:
 			return Value{Type: YesNo, Text: yes}, true
 		}
 	case Choice:
@@ -92,7 +91,7 @@ func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	numbers, denied := digits.FindAllString(rest, 2), denies(rest, said.Locale)
 	switch {
 	case len(named) == 0:
-		choice := e.affirms(choices, agreed(text))
+		choice := e.affirms(choices, plainly(text))
 		if at := placeOf(text); choice == "" && at > 0 && at <= len(choices) && !denied {
 			choice = choices[at-1]
 		}

@@ -67,15 +67,13 @@ func replied(text string) string {
 	return ""
 }
 
-// agreed reads a whole text that answers a question: yes, no or nothing.
-func agreed(text string) string {
+// plainly reads a text that only answers a question: yes, no or nothing.
+func plainly(text string) string {
 	switch phrase := replied(text); {
-	case phrase != "":
-		return phrase
-	case reading.Agreed(text):
-		return yes
-	case reading.Declined(text):
+	case phrase == no, reading.Declined(text):
 		return no
+	case phrase == yes, reading.Agreed(text):
+		return yes
 	}
 	return ""
 }

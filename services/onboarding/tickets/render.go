@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 
 	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/catalog"
@@ -69,12 +68,4 @@ func checkPlaceholders(body string) string {
 	return ""
 }
 
-func tooLong(text string) bool { return smsLength(text) > maxBody }
-
-// smsLength counts characters as SMS does, in UTF-16 code units: an emoji is two or more.
-func smsLength(text string) (units int) {
-	for _, r := range text {
-		units += utf16.RuneLen(r)
-	}
-	return units
-}
+func tooLong(text string) bool { return letters.Units(text) > maxBody }

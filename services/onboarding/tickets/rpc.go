@@ -186,7 +186,7 @@ func sms(given string) (string, error) {
 	text, err := body("body", given, maxBody)
 	if err == nil && tooLong(text) {
 		err = request.Invalid("body must be 1 to %d characters as SMS counts them, where an emoji is two or more; these are %d",
-			maxBody, smsLength(text))
+			maxBody, letters.Units(text))
 	}
 	return text, err
 }

@@ -179,7 +179,7 @@ func checkReply(givenTitle, givenBody string) (title, text string, err error) {
 	text = letters.Plain(text) // as editors write it, one quotation mark may double the price of a text
 	if tooLong(text) {         // an ellipsis has become three dots
 		return "", "", request.Invalid("body must be 1 to %d characters with plain punctuation, where … is three; these are %d",
-			maxBody, smsLength(text))
+			maxBody, letters.Units(text))
 	}
 	if wrong := checkPlaceholders(text); wrong != "" {
 		return "", "", request.Invalid("body %s", wrong)
