@@ -95,7 +95,7 @@ var (
 	// next read sees the hold.
 	ErrHeld = fmt.Errorf("%w: the person is on a safety hold", people.ErrConflict)
 	// ErrMessageMissing reports an acceptance without a stored message or its provider id. Nothing was advanced.
-	ErrMessageMissing = errors.New("conversation: messaging answered accepted without a message row that has a provider id and a time")
+	ErrMessageMissing = errors.New("messaging answered accepted without a message row that has a provider id and a time")
 )
 
 // Refusals. Each says what to do instead.

@@ -72,3 +72,28 @@ func TestGivenValues(t *testing.T) {
 	require.True(t, ok, "the words of a person are kept whole")
 	require.Equal(t, long, own.Text)
 }
+
+// TestShow shows days and numbers as the people of each language write them.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	wanted := map[string]string{
+		"en": "Dec 4, 2026 1234.5", "pt-BR": "4 de dez. de 2026 1234,5", "es": "4 dic. 2026 1234,5", "fr": "4 déc. 2026 1234,5", "de": "2026-12-04 1234,5",
+	}
+	folder := fstest.MapFS{"flow.yaml": {Data: []byte("flow: visit\nlanguages: [en, pt-BR, es, fr, de]\nfields: {day: date, dose: number}\n" +
+		"start: tell\nsteps:\n  tell: {send: T, then: done}\n  done: {end: done}\n")}}
+	for language := range wanted {
+		folder[language+".yaml"] = &fstest.MapFile{Data: []byte("texts:\n  T: \"{day|-} {dose|0}\"\n")}
+	}
+	f, err := flow.Parse(folder)
+	require.NoError(t, err)
+	for language, want := range wanted {
+		shown, err := f.Render("T", language, "", map[string]flow.Value{
+			"day": {Type: flow.Date, Text: "2026-12-04"}, "dose": {Type: flow.Number, Number: 1234.5},
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, shown, language)
+	}
+	shown, err := f.Render("T", "en", "", map[string]flow.Value{"dose": {Type: flow.Number, Number: 48213}})
+	require.NoError(t, err)
+	require.Equal(t, "- 48213", shown, "it may be the number of an order")
+}

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -256,7 +256,11 @@ func (f *Flow) longest(language, name string) (all []string) {
 	case Number:
 		return []string{strings.Repeat("9", 12)}
 	case Date:
-		return []string{"2026-11-20"}
+		for month := time.January; month <= time.December; month++ {
+			day := time.Date(2026, month, 20, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+			all = append(all, f.show(language, Value{Type: Date, Text: day}))
+		}
+		return all
 	case YesNo:
 		return []string{f.show(language, Value{Type: YesNo, Text: yes}), f.show(language, Value{Type: YesNo, Text: no})}
 	case Text, Choice, Reply, Any:
@@ -310,21 +314,6 @@ func (f *Flow) bound() {
 			f.Fields[name] = field
 		}
 	}
-}
-
-// show returns a value as people read it.
-func (f *Flow) show(language string, v Value) string {
-	switch v.Type {
-	case Choice, YesNo:
-		if words := f.texts[language].Choices[v.Text]; len(words) > 0 {
-			return words[0]
-		}
-		return strings.ReplaceAll(v.Text, "_", " ")
-	case Number:
-		return strconv.FormatFloat(v.Number, 'f', -1, 64)
-	case Text, Date, Reply, Any:
-	}
-	return letters.Plain(strings.Join(strings.Fields(v.Text), " "))
 }
 
 // Language returns the flow's language for a wanted one: the same, else one of the same language, else the first.

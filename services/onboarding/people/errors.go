@@ -7,7 +7,7 @@ var (
 	// ErrConflict reports that something changed between a decision and its change. Nothing was changed; decide again.
 	ErrConflict = errors.New("the person or their session was changed meanwhile; repeat the request")
 	// ErrUnavailable reports a dependency that cannot be reached. Nothing is wrong with what was asked.
-	ErrUnavailable = errors.New("conversation: messaging cannot be reached")
+	ErrUnavailable = errors.New("messaging cannot be reached; try again")
 	// ErrLaterRules reports rules of engagement that this release cannot read; the replicas of the one that wrote them can.
 	ErrLaterRules = errors.New("a later release has written the organisation's rules of engagement; try again")
 )

@@ -29,9 +29,9 @@ const (
 
 var (
 	// ErrLost is a reservation that its owner does not have, or has no more. Nothing was changed.
-	ErrLost = errors.New("reservation: the lease was lost")
+	ErrLost = errors.New("the lease of the reservation was lost")
 	// ErrUnavailable is a store that did not answer. The work was not begun.
-	ErrUnavailable = errors.New("reservation: the store of reservations cannot be reached")
+	ErrUnavailable = errors.New("the store of reservations cannot be reached")
 )
 
 // InProgress reports that another run has a delivery's message or key: nothing was done, and a retry before RetryAfter is likely wasted.
