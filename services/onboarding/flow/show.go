@@ -19,7 +19,7 @@ import (
 )
 
 // calendars write days by the CLDR, as "Dec 4, 2026" or "4 de dez. de 2026". In other languages a day stays 2026-12-04.
-var calendars = map[string]locales.Translator{"en": en.New(), "es": es.New(), "fr": fr.New(), "pt": pt.New()}
+var calendars = []locales.Translator{en.New(), es.New(), fr.New(), pt.New()}
 
 // show returns a value as people read it.
 func (f *Flow) show(in string, v Value) string {
@@ -33,8 +33,10 @@ func (f *Flow) show(in string, v Value) string {
 		return showNumber(in, v.Number)
 	case Date:
 		day, err := time.Parse(time.DateOnly, v.Text)
-		if calendar := calendars[strings.ToLower(languages.Base(in))]; err == nil && calendar != nil {
-			return calendar.FmtDateMedium(day)
+		for _, calendar := range calendars {
+			if err == nil && strings.EqualFold(calendar.Locale(), languages.Base(in)) {
+				return calendar.FmtDateMedium(day)
+			}
 		}
 	case Text, Reply, Any:
 	}
