@@ -3,10 +3,12 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -83,8 +85,8 @@ func toMessaging(_, messaging *grpc.ClientConn) *grpc.ClientConn { return messag
 func (c *Config) lookAtUpstream(
 	tel *telemetry.Telemetry, addr string, pick func(onboarding, messaging *grpc.ClientConn) *grpc.ClientConn,
 ) func(context.Context) (string, error) {
-	return func(ctx context.Context) (found string, err error) {
-		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	return func(whole context.Context) (found string, err error) {
+		ctx, cancel := context.WithTimeout(whole, doctorTimeout)
 		defer cancel()
 		now := time.Now // tokens live by the host's clock, which the service's has to agree with
 		_, onboarding, messaging, err := dial(*c, process.Deps{Now: now}, tel)
@@ -95,7 +97,7 @@ func (c *Config) lookAtUpstream(
 		conn := pick(onboarding, messaging)
 		if answer, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil ||
 			answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-			return "", cmp.Or(err, errors.New(answer.GetStatus().String()))
+			return "", cmp.Or(c.oneSidedTLS(whole, addr, err), err, errors.New(answer.GetStatus().String()))
 		}
 		name := "messaging"
 		if conn == onboarding {
@@ -103,6 +105,40 @@ func (c *Config) lookAtUpstream(
 		}
 		return "serving at " + addr, believed(addr, probe(ctx, name, conn))
 	}
+}
+
+// oneSidedTLS explains a call that failed because either the gateway or the service there uses TLS and the other does not; nil otherwise.
+func (c *Config) oneSidedTLS(ctx context.Context, addr string, failed error) error {
+	if failed == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	there, known := speaksTLS(ctx, addr)
+	here := c.TLS.Cert != ""
+	if !known || there == here {
+		return nil
+	}
+	which := "the service there uses TLS, and the gateway does not"
+	if here {
+		which = "the gateway uses TLS (GRPC_TLS_CERT_FILE), and the service there does not"
+	}
+	return process.Mend("give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE to the gateway, onboarding and messaging, or to "+
+		"none of them",
+		fmt.Errorf("%s: %s: %w", addr, which, failed))
+}
+
+// speaksTLS asks a server for a handshake, and nothing more. It is not known where nothing listens, or nothing usable is answered.
+func speaksTLS(ctx context.Context, addr string) (speaks, known bool) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false, false
+	}
+	defer func() { _ = conn.Close() }()                                                             // nothing was sent
+	client := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}) //nolint:gosec // whether, not who
+	err = client.HandshakeContext(ctx)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	return err == nil, err == nil || plain
 }
 
 // believed reads the answer to a call with an empty request. The right answer is that the request is invalid.
@@ -133,7 +169,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: stay}
 	defer client.CloseIdleConnections()
 	if !c.takesQStash() {
-		return origin + " leads to a gateway with this token of Twilio; QStash is not used", c.lookAtTwilioToken(ctx, client)
+		return origin + " leads to a gateway with this token of Twilio; QStash is not used", c.lookAtTwilioToken(ctx, client, false)
 	}
 	now := time.Now() //nolint:forbidigo // by the host's clock, which QStash's has to agree with
 	request, err := qstash.Probe(ctx, origin, c.QStashCurrentKey, now)
@@ -149,7 +185,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 	switch response.StatusCode {
 	case platform.StatusNonRetryable:
-		return origin + " leads to a gateway with these keys", c.lookAtTwilioToken(ctx, client)
+		return origin + " leads to a gateway with these keys", c.lookAtTwilioToken(ctx, client, true)
 	case http.StatusUnauthorized:
 		return "", process.Mend("make QSTASH_CURRENT_SIGNING_KEY, PUBLIC_BASE_URL (letter by letter) and the clock the same here and there",
 			fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others", origin))
@@ -164,8 +200,9 @@ func unreachable(origin string, err error) error {
 		process.Warn("%s cannot be reached from here, which may be meant: %w", origin, err))
 }
 
-// lookAtTwilioToken posts a signed receipt without content. A server that answers 400 has our token.
-func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) error {
+// lookAtTwilioToken posts a signed receipt without content. A server that answers 400 has our token and, unless that is known already, our
+// origin: Twilio signs both.
+func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client, sameOrigin bool) error {
 	request, err := twilio.Probe(ctx, c.PublicBaseURL.String(), c.TwilioAuthToken.First())
 	if err != nil {
 		return err
@@ -177,7 +214,13 @@ func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) err
 	if err := response.Body.Close(); err != nil {
 		return err
 	}
-	if response.StatusCode == http.StatusForbidden {
+	switch {
+	case response.StatusCode == http.StatusForbidden && !sameOrigin:
+		return process.Mend("make PUBLIC_BASE_URL the same here and there, letter by letter; if it is, give gateway and messaging the account's "+
+			"TWILIO_AUTH_TOKEN; docs/runbooks/key-rotation.md has the order",
+			fmt.Errorf("the gateway there does not believe Twilio's signatures by our PUBLIC_BASE_URL (%s) and TWILIO_AUTH_TOKEN: one of them is "+
+				"another there; with a wrong one no person's message is taken, no STOP", c.PublicBaseURL))
+	case response.StatusCode == http.StatusForbidden:
 		return process.Mend("give gateway and messaging the account's TWILIO_AUTH_TOKEN; docs/runbooks/key-rotation.md has the order",
 			errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no person's message is taken, no STOP"))
 	}

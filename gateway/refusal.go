@@ -12,26 +12,43 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// withField adds to a service's refusal of a request the field that it is about. Such a message begins with the name of the field.
+// withField adds to a service's refusal of a request the fields that it is about. Such a message has a piece for each, which begins with the
+// name of the field; "; " stands between them.
 func withField(err error, request proto.Message) error {
 	e, ok := rpc.ErrorFrom(err)
-	if !ok || e.Code != codes.InvalidArgument || e.Reason == "" || e.Meta[route.MetaField] != "" {
+	if !ok || e.Code != codes.InvalidArgument || e.Reason == "" || e.Meta[route.MetaField] != "" || len(e.Fields) > 0 {
 		return err
 	}
-	_, after, _ := strings.Cut(e.Message, ": ") // of messaging
-	for _, text := range []string{e.Message, after} {
-		word, _, _ := strings.Cut(text, " ")
-		if word = strings.TrimRight(word, ":,"); hasField(request.ProtoReflect().Descriptor(), word) {
-			about := *e
-			about.Meta = maps.Clone(e.Meta)
-			if about.Meta == nil {
-				about.Meta = map[string]string{}
-			}
-			about.Meta[route.MetaField] = word
-			return &about
+	var found []rpc.Violation
+	for piece := range strings.SplitSeq(e.Message, "; ") {
+		if field := fieldOf(piece, request.ProtoReflect().Descriptor()); field != "" {
+			found = append(found, rpc.Violation{Field: field, Description: piece})
+		} else if last := len(found) - 1; last >= 0 {
+			found[last].Description += "; " + piece
 		}
 	}
-	return err
+	if len(found) == 0 {
+		return err
+	}
+	about := *e
+	about.Meta = maps.Clone(e.Meta)
+	if about.Meta == nil {
+		about.Meta = map[string]string{}
+	}
+	about.Meta[route.MetaField], about.Fields = found[0].Field, found
+	return &about
+}
+
+// fieldOf returns the field of a message that a text begins with, at once or after what was refused: "invalid request: to must be E.164".
+func fieldOf(text string, d protoreflect.MessageDescriptor) string {
+	_, after, _ := strings.Cut(text, ": ")
+	for _, text := range []string{after, text} {
+		word, _, _ := strings.Cut(text, " ")
+		if word = strings.TrimRight(word, ":,"); hasField(d, word) {
+			return word
+		}
+	}
+	return ""
 }
 
 // hasField reports whether a message has a field, named as consent.source.

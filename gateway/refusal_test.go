@@ -39,7 +39,11 @@ func TestFieldViolations(t *testing.T) {
 	b.services.on("OnboardingService/ActivateProfile", refuses("consent.source must be one line"))
 	b.services.on("OutboundService/EnqueueText", refuses("invalid request: to must be E.164"))
 	b.services.on("OnboardingService/ListProfiles", refuses("another thing is wrong"))
-	for _, tc := range []struct{ name, method, path, body, want string }{
+	b.services.on("EngagementService/ReportAction", refuses("action refused: idempotency_key must be visible ASCII; not this; source must be web"))
+	for _, tc := range []struct {
+		name, method, path, body, want string
+		others                         []string
+	}{
 		{name: "ABody", method: http.MethodPost, path: "/v1/profiles", body: `{"phone":1}`, want: "phone"},
 		{name: "AnUnknownFieldOfABody", method: http.MethodPost, path: "/v1/profiles", body: `{"fone":1}`, want: "fone"},
 		{name: "AFieldWithinABody", method: http.MethodPost, path: "/v1/profiles/x:activate", body: `{"consent":{"source":1}}`, want: "consent.source"},
@@ -49,6 +53,7 @@ func TestFieldViolations(t *testing.T) {
 		{name: "APathOfAService", method: http.MethodGet, path: "/v1/profiles/x", want: "profile_id"},
 		{name: "ABodyOfAService", method: http.MethodPost, path: "/v1/profiles/x:activate", want: "consent.source"},
 		{name: "ABodyOfMessaging", method: http.MethodPost, path: "/v1/outbound", body: `{}`, want: "to"},
+		{name: "SeveralFields", method: http.MethodPost, path: "/v1/profiles/x/actions", body: `{}`, want: "idempotency_key", others: []string{"source"}},
 		{name: "NoField", method: http.MethodGet, path: "/v1/profiles"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,7 +84,13 @@ func TestFieldViolations(t *testing.T) {
 			last := answer.Details[len(answer.Details)-1]
 			require.Equal(t, "type.googleapis.com/google.rpc.BadRequest", last.Type)
 			require.Equal(t, tc.want, last.Violations[0].Field)
-			require.Equal(t, answer.Message, last.Violations[0].Description)
+			said := []string{last.Violations[0].Description}
+			require.Len(t, last.Violations, 1+len(tc.others))
+			for i, other := range tc.others {
+				require.Equal(t, other, last.Violations[1+i].Field)
+				said = append(said, last.Violations[1+i].Description)
+			}
+			require.Equal(t, answer.Message, strings.Join(said, "; "))
 		})
 	}
 }

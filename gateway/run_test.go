@@ -17,6 +17,7 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 )
 
@@ -297,6 +298,31 @@ func TestDoctor(t *testing.T) {
 			require.NotContains(t, said, environ()["QSTASH_CURRENT_SIGNING_KEY"])
 		})
 	}
+
+	t.Run("NamesTheOriginAndTheTokenThatTwilioSignsBy", func(t *testing.T) {
+		t.Parallel()
+		said, err := examine(t, "PUBLIC_BASE_URL", startOrigin(t, http.StatusForbidden), "QSTASH_CURRENT_SIGNING_KEY", "", "QSTASH_NEXT_SIGNING_KEY", "",
+			"ALARMS", "postgres")
+		require.ErrorIs(t, err, process.ErrUnwell)
+		require.Regexp(t, `failed  public origin  .* by our PUBLIC_BASE_URL \(http://127\.0\.0\.1:\d+\) and TWILIO_AUTH_TOKEN: .*\n +to mend: make PUBLIC_BASE_URL `+
+			`the same here and there, letter by letter; if it is, .* TWILIO_AUTH_TOKEN`, said)
+	})
+
+	t.Run("NamesTheSettingsOfTLSThatOneSideLacks", func(t *testing.T) {
+		t.Parallel()
+		services, secured := startServicesAt(t, time.Now), httptest.NewTLSServer(http.NotFoundHandler())
+		defer secured.Close()
+		said, err := examine(t, "ONBOARDING_ADDR", secured.Listener.Addr().String(), "MESSAGING_ADDR", services.addr)
+		require.ErrorIs(t, err, process.ErrUnwell)
+		require.Regexp(t, `failed  onboarding +\S+: the service there uses TLS, and the gateway does not: .*\n +to mend: give GRPC_TLS_CERT_FILE`, said)
+		require.Contains(t, said, "ok      messaging ")
+
+		speaks, known := speaksTLS(t.Context(), services.addr)
+		require.Equal(t, []bool{false, true}, []bool{speaks, known})
+		here := Config{TLS: rpc.TLSFiles{Cert: "cert.pem"}}
+		require.ErrorContains(t, here.oneSidedTLS(t.Context(), services.addr, io.EOF), "the gateway uses TLS (GRPC_TLS_CERT_FILE), and the service")
+		require.NoError(t, here.oneSidedTLS(t.Context(), unusedAddr(t), io.EOF), "nothing listens there")
+	})
 
 	t.Run("SeesAPIKeysThatSignForOthersToo", func(t *testing.T) {
 		t.Parallel()

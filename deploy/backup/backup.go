@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
@@ -118,7 +117,7 @@ func (b Backup) look(ctx context.Context, name, url, as string, schema postgres.
 	}
 	ctx, cancel := context.WithTimeout(postgres.AcrossOrganisations(ctx), lookTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := postgres.Connect(ctx, url)
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", variable, err)
 	}
@@ -196,12 +195,12 @@ console, and then run paceline settle. With archiving by pgBackRest, WAL-G or Ba
 func mayReplicate(ctx context.Context, as, system string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	cfg, err := pgconn.ParseConfig(as)
+	cfg, err := postgres.Parse(as)
 	if err != nil {
 		return err
 	}
 	cfg.RuntimeParams = map[string]string{"replication": "true"}
-	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	conn, err := pgconn.ConnectConfig(ctx, &cfg.Config)
 	if refusal, is := errors.AsType[*pgconn.PgError](err); is && (refusal.Code == codeNotPermitted || refusal.Code == codeNoEntry) {
 		return fmt.Errorf("%s may not replicate, which a base backup needs: %s%s", cfg.User, refusal.Message, elsewhere)
 	}
@@ -223,7 +222,7 @@ func mayReplicate(ctx context.Context, as, system string) (err error) {
 func timeAt(ctx context.Context, url string) (at time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := postgres.Connect(ctx, url)
 	if err != nil {
 		return at, err
 	}

@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"paceline.internal/platform/postgres"
 )
 
 // database is a session of the owner of one service's database in one cell. It sees the rows of the organisation through every fence.
@@ -51,15 +54,12 @@ func connect(ctx context.Context, cell, service string, environ map[string]strin
 		name: service + " of the " + cell, service: service, serving: environ[prefix+"_DATABASE_URL"], org: org, tables: tablesOf(service),
 		columns: map[string][]column{},
 	}
-	owner := environ[prefix+"_DATABASE_MIGRATE_URL"]
-	if owner == "" {
-		owner = d.serving
-	}
+	owner := cmp.Or(environ[prefix+"_DATABASE_MIGRATE_URL"], environ[prefix+"_DATABASE_DIRECT_URL"], d.serving)
 	if owner == "" {
 		return nil, fmt.Errorf("the environment of the %s has no %s_DATABASE_MIGRATE_URL", cell, prefix)
 	}
 	var err error
-	if d.Conn, err = pgx.Connect(ctx, owner); err != nil {
+	if d.Conn, err = postgres.Connect(ctx, owner); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", d.name, err)
 	}
 	if _, err := d.Exec(ctx, sqlSession, org.String()); err != nil {
@@ -141,7 +141,7 @@ func (d *database) check(ctx context.Context) error {
 
 // checkFenced fails unless the login that serves is bound by the policies, and sees nothing of the organisation.
 func (d *database) checkFenced(ctx context.Context) (err error) {
-	conn, err := pgx.Connect(ctx, d.serving)
+	conn, err := postgres.Connect(ctx, d.serving)
 	if err != nil {
 		return d.wrap("connect as the login that serves", err)
 	}

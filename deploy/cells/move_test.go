@@ -15,6 +15,7 @@ import (
 	"paceline.internal/deploy/cells"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/embeddedpg"
+	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/onboarding"
@@ -149,6 +150,26 @@ func (b *bundle) acts(environ map[string]string) bool {
 	return b.one(environ["ONBOARDING_DATABASE_URL"], `select count(*) from profiles where org_id = $1`, b.org) > 0 &&
 		b.one(environ["MESSAGING_DATABASE_URL"], `select count(*) from sms_messages where org_id = $1`, b.org) > 0 &&
 		b.one(environ["MESSAGING_DATABASE_URL"], `select count(*) from organisations where org_id = $1 and status <> 'active'`, b.org) == 0
+}
+
+// TestMoveBehindPoolers moves an organisation between cells whose services reach their databases through PgBouncer.
+func TestMoveBehindPoolers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mayAct()
+	for _, environ := range []map[string]string{b.source, b.target} {
+		for _, service := range []string{"ONBOARDING", "MESSAGING"} {
+			environ[service+"_DATABASE_URL"] = pgtest.Pooler(t, environ[service+"_DATABASE_URL"]+"&password=any", 1) // its ini file wants one
+		}
+	}
+	_, err := b.mover().Move(t.Context())
+	require.NoError(t, err)
+	_, err = b.mover().Move(t.Context())
+	require.NoError(t, err, "a repeat looks again")
+	b.source, b.target = b.target, b.source
+	b.mayAct()
+	_, err = b.mover().Move(t.Context())
+	require.NoError(t, err)
 }
 
 // TestMoveIsBrokenOff: a run that ends at any step is repeated, and at no step do both cells act.

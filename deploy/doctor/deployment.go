@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/letters"
@@ -15,18 +17,23 @@ import (
 )
 
 // Deployment asks the doctors of all three services, who see what the environment says of each, and looks at what none of them can see
-// alone.
+// alone. They are asked at once: each may wait for a server that does not answer.
 func Deployment(ctx context.Context, environ map[string]string) process.Findings {
-	var all process.Findings
-	for _, name := range []string{stack.Gateway, stack.Onboarding, stack.Messaging} {
-		service, err := stack.ServiceNamed(name)
-		if err != nil {
-			all = append(all, process.Environment(name, err)...)
-			continue
-		}
-		all = append(all, service.Doctor(ctx, environ)...)
+	names := []string{stack.Gateway, stack.Onboarding, stack.Messaging}
+	found := make([]process.Findings, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			service, err := stack.ServiceNamed(name)
+			if err != nil {
+				found[i] = process.Environment(name, err)
+				return
+			}
+			found[i] = service.Doctor(ctx, environ)
+		})
 	}
-	return append(all, process.Examine(ctx, "together",
+	asked.Wait()
+	return append(slices.Concat(found...), process.Examine(ctx, "together",
 		process.Check{
 			Name: "signing keys", Look: func(ctx context.Context) (string, error) { return lookAtKeys(ctx, environ) },
 			Mend: "take QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY from the account and region of QSTASH_TOKEN; " +

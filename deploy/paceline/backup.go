@@ -37,11 +37,11 @@ func (c *backupCommand) Run(ctx context.Context, t terminal) error {
 
 // restoreCommand prepares a data folder from a backup.
 type restoreCommand struct {
-	From     string    `required:"" type:"existingdir" placeholder:"DIR" help:"The folder of a backup."`
-	To       string    `required:"" type:"path" placeholder:"PGDATA" help:"The data folder of the server that is to be: new, or empty."`
-	Database string    `enum:"onboarding,messaging," default:"" help:"Of which database, where the backup has two servers."`
-	WAL      string    `name:"wal" type:"existingdir" placeholder:"DIR" help:"Where the WAL is kept, to go on from the end of the backup."`
-	At       time.Time `placeholder:"TIME" help:"The instant, such as 2026-11-29T12:00:00Z. Default: the end of the WAL."`
+	From     string  `required:"" type:"existingdir" placeholder:"DIR" help:"The folder of a backup."`
+	To       string  `required:"" type:"path" placeholder:"PGDATA" help:"The data folder of the server that is to be: new, or empty."`
+	Database string  `enum:"onboarding,messaging," default:"" help:"Of which database, where the backup has two servers."`
+	WAL      string  `name:"wal" type:"existingdir" placeholder:"DIR" help:"Where the WAL is kept, to go on from the end of the backup."`
+	At       instant `placeholder:"TIME" help:"The instant, such as 2026-11-29T12:00:00Z. Default: the end of the WAL."`
 }
 
 // Help is the long text of --help.
@@ -53,12 +53,15 @@ be sent again. With the backups of a managed service, or of another program, res
 
 // Run prepares the folder.
 func (c *restoreCommand) Run(ctx context.Context, t terminal) error {
-	return backup.Restore{From: c.From, To: c.To, Database: c.Database, WAL: c.WAL, At: c.At, Out: t.out}.Run(ctx)
+	if err := c.At.past("--at", time.Now()); err != nil {
+		return err
+	}
+	return backup.Restore{From: c.From, To: c.To, Database: c.Database, WAL: c.WAL, At: c.At.Time, Out: t.out}.Run(ctx)
 }
 
 // settleCommand settles a restore.
 type settleCommand struct {
-	Since time.Time     `placeholder:"TIME" help:"When both databases were restored to. Default: the last that each has of its service."`
+	Since instant       `placeholder:"TIME" help:"When both databases were restored to. Default: the last that each has of its service."`
 	Grace time.Duration `default:"5m" help:"How long steps may ask for what Twilio had sent, before the people are held; at most 13 minutes."`
 	Wait  time.Duration `default:"1h" help:"How long it waits for the servers, and then for the services."`
 }
@@ -73,6 +76,9 @@ with the reason. It may be killed and run again at any time.`
 
 // Run settles.
 func (c *settleCommand) Run(ctx context.Context, t terminal) error {
+	if err := c.Since.past("--since", time.Now()); err != nil {
+		return err
+	}
 	onboarding, err := openNamed(ctx, t, backup.Onboarding, "ONBOARDING_DATABASE_URL")
 	if err != nil {
 		return err
@@ -94,7 +100,7 @@ func (c *settleCommand) Run(ctx context.Context, t terminal) error {
 		}
 	}
 	return backup.Settling{
-		Onboarding: onboarding, Messaging: messaging, Calendar: decided.Calendar, Since: c.Since, Grace: c.Grace, Wait: c.Wait,
+		Onboarding: onboarding, Messaging: messaging, Calendar: decided.Calendar, Since: c.Since.Time, Grace: c.Grace, Wait: c.Wait,
 		Poll: time.Second, Now: time.Now, Out: t.out,
 	}.Run(ctx)
 }

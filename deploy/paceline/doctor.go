@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"paceline.internal/deploy/doctor"
 	"paceline.internal/platform/process"
@@ -56,11 +55,11 @@ func (c *doctorAllCommand) Run(ctx context.Context, t terminal) error {
 
 // doctorSignatureCommand checks one request.
 type doctorSignatureCommand struct {
-	URL    string    `required:"" help:"Where it came in: the whole URL if it is known, else the path with its query."`
-	Header []string  `short:"H" sep:"none" help:"A header as it came, 'Name: value'; at least the signature. May be given several times."`
-	Body   string    `type:"existingfile" help:"The file of the body, byte by byte."`
-	At     time.Time `help:"When it came in, RFC 3339; without it the clock is not checked."`
-	JSON   bool      `name:"json" help:"Print one JSON object, for machines."`
+	URL    string   `required:"" help:"Where it came in: the whole URL if it is known, else the path with its query."`
+	Header []string `short:"H" sep:"none" help:"A header as it came, 'Name: value'; at least the signature. May be given several times."`
+	Body   string   `type:"existingfile" help:"The file of the body, byte by byte."`
+	At     instant  `help:"When it came in, RFC 3339; without it the clock is not checked."`
+	JSON   bool     `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
@@ -78,7 +77,7 @@ var errSignature = errors.New("the signature is not good; see above")
 
 // Run prints what differs.
 func (c *doctorSignatureCommand) Run(_ context.Context, t terminal) error {
-	request := doctor.Request{URL: c.URL, Header: http.Header{}, At: c.At}
+	request := doctor.Request{URL: c.URL, Header: http.Header{}, At: c.At.Time}
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {

@@ -34,6 +34,9 @@ func (c *flowMoveCommand) Run(ctx context.Context, t terminal) error {
 	for done.More {
 		done = flowMoved{}
 		if err := c.call(ctx, t, http.MethodPost, "/v1/flows/"+url.PathEscape(c.Flow)+":move", in, &done); err != nil {
+			if moved == 0 {
+				return err
+			}
 			return fmt.Errorf("%d sessions were moved; run the command again for the others: %w", moved, err)
 		}
 		moved += done.Moved

@@ -194,6 +194,9 @@ func (c *flowListCommand) Run(ctx context.Context, t terminal) error {
 	if err := c.call(ctx, t, http.MethodGet, path, nil, &listed); err != nil {
 		return err
 	}
+	if c.Flow != "" && len(listed.Versions) == 0 {
+		return fmt.Errorf("no flow %q is published; paceline flow list names those that are", c.Flow)
+	}
 	table := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	for _, v := range append(listed.Flows, listed.Versions...) {
 		mark, by := "", ""

@@ -69,6 +69,9 @@ func TestFlowPush(t *testing.T) {
 	require.Regexp(t, `^interview +[0-9a-f]{16} +\S+Z +up +current\nopt_in +`+first+` +\S+Z +operator +current\n$`, works("list"))
 	require.Regexp(t, `^opt_in  `+first+`  \S+Z  operator  current\nopt_in  [0-9a-f]{16}  \S+Z  operator  *\n$`, works("list", "opt_in"))
 
+	_, err = flow("list", "zz")
+	require.EqualError(t, err, `no flow "zz" is published; paceline flow list names those that are`)
+
 	second := regexp.MustCompile(`opt_in  ([0-9a-f]{16})  \S+Z  operator  *\n$`).FindStringSubmatch(works("list", "opt_in"))[1]
 	require.Equal(t, "would be moved: 0\n", works("move", "opt_in", "--from", second, "--to", first, "--step", "confirm=confirm", "--dry-run"))
 	require.Equal(t, "moved: 0\n", works("move", "opt_in", "--from", second, "--to", first, "--step", "confirm=confirm"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -192,10 +193,20 @@ func (c *flowStartCommand) list() ([]string, error) {
 	return list, err
 }
 
-// readList reads the column profile_id or phone of a CSV file; without either in the first line it reads the first column.
+// maxHeader bounds the first line of a list.
+const maxHeader = 4096
+
+// readList reads the column profile_id or phone of a CSV file, with commas or semicolons. Without such a column in the first line it reads
+// the first column.
 func readList(from io.Reader) (list []string, err error) {
-	rows := csv.NewReader(from)
+	whole := bufio.NewReader(from)
+	begin, _ := whole.Peek(maxHeader) // less is a shorter file, and Read returns an error
+	line, _, _ := strings.Cut(string(begin), "\n")
+	rows := csv.NewReader(whole)
 	rows.FieldsPerRecord, rows.LazyQuotes = -1, true
+	if strings.Count(line, ";") > strings.Count(line, ",") {
+		rows.Comma = ';'
+	}
 	at := 0
 	for first := true; ; first = false {
 		row, err := rows.Read()
@@ -216,7 +227,9 @@ func readList(from io.Reader) (list []string, err error) {
 			if at >= 0 {
 				continue
 			}
-			at = 0
+			if at = 0; !strings.ContainsAny(row[0], "0123456789") { // an id or a phone has some
+				return nil, fmt.Errorf("the first line %.60q names no column profile_id or phone; give one of them that name", strings.TrimSpace(line))
+			}
 		}
 		if at < len(row) && strings.TrimSpace(row[at]) != "" {
 			list = append(list, strings.TrimSpace(row[at]))

@@ -24,7 +24,7 @@ import (
 type initCommand struct {
 	Emulators bool   `help:"Text emulated phones: the Twilio of paceline emulators, on this machine."`
 	URL       string `name:"url" help:"The origin by which Twilio reaches the gateway, such as https://sms.example.com."`
-	Database  string `default:"127.0.0.1:5432" help:"Host and port of the Postgres server."`
+	Database  string `default:"127.0.0.1:5432" help:"Host and port of the Postgres server: HOST or HOST:PORT."`
 	Folder    string `type:"path" default:"." help:"Where the files are written."`
 }
 
@@ -45,6 +45,9 @@ const (
 
 // Run writes the files.
 func (c *initCommand) Run(_ context.Context, t terminal) error {
+	if err := checkServer(c.Database); err != nil {
+		return err
+	}
 	origin, vendor, err := c.vendor(t)
 	if err != nil {
 		return err

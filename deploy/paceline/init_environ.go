@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"paceline.internal/deploy/stack"
@@ -58,6 +61,31 @@ func (c *initCommand) settings(
 		}},
 		{"The keys by which the services believe each other, and you.", keys},
 	}, operator
+}
+
+// namedHost matches the name of a host, or its IPv4 address.
+var namedHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// checkServer refuses what cannot stand for the server in the URL of a database.
+func checkServer(server string) error {
+	host, port, found := server, "", false
+	if i := strings.LastIndex(server, ":"); i > strings.LastIndex(server, "]") {
+		host, port, found = server[:i], server[i+1:], true
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	usable := !found || err == nil && number > 0
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
+		inner, closed := strings.CutSuffix(inner, "]")
+		address, err := netip.ParseAddr(inner)
+		usable = usable && closed && err == nil && address.Is6() && address.Zone() == ""
+	} else {
+		usable = usable && namedHost.MatchString(host)
+	}
+	if !usable {
+		return fmt.Errorf("--database %q names no server: write HOST or HOST:PORT, such as db.example.com:5432; an IPv6 address as [::1]:5432",
+			server)
+	}
+	return nil
 }
 
 // operatorKey is the variable of the operator's key.

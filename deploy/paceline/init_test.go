@@ -72,6 +72,20 @@ func TestInit(t *testing.T) {
 		require.Equal(t, "08:00-21:00", written["QUIET_HOURS_DEFAULT"])
 	})
 
+	t.Run("RefusesWhatIsNoServer", func(t *testing.T) {
+		t.Parallel()
+		for _, server := range []string{"::1", "localhost:abc", "localhost:0", "localhost:65536", "localhost:", "db name", "", "[::1", "[db]:5432", "a@b", "/run"} {
+			folder := t.TempDir()
+			err := run(t.Context(), []string{"init", "--emulators", "--folder", folder, "--database", server}, terminal{out: io.Discard})
+			require.ErrorContains(t, err, "names no server: write HOST or HOST:PORT", server)
+			require.ErrorContains(t, err, "[::1]:5432")
+			require.NoFileExists(t, filepath.Join(folder, envFile))
+		}
+		for _, server := range []string{"db", "db.example.com:5432", "10.0.0.7", "[::1]", "[2001:db8::1]:6432", "my_db-1:5432"} {
+			require.NoError(t, checkServer(server))
+		}
+	})
+
 	t.Run("SaysWhatIsMissingOrWrong", func(t *testing.T) {
 		t.Parallel()
 		for in, want := range map[string]string{

@@ -181,13 +181,13 @@ func (c *importCommand) send(ctx context.Context, t terminal, good int, repeated
 	}
 	err = i.run(ctx, c.each)
 	var told error
+	others := i.others.Load()
+	same, wrong := i.known.Load()-others, int64(refused.lines)-others
 	if c.Yes {
-		_, told = fmt.Fprintf(t.out, "%d created, %d there already, %d not taken.\n", i.created.Load(), i.known.Load(), refused.lines)
+		_, told = fmt.Fprintf(t.out, "%d created, %d there already, %d not taken.\n", i.created.Load(), same, refused.lines)
 	} else {
-		others := i.others.Load()
-		same, wrong := i.known.Load()-others, int64(refused.lines)-others
-		_, told = fmt.Fprintf(t.out, "%d new, %d the same, %d changed: the phone has a profile with other data, which stays as it is; "+
-			"%d refused.\nNothing was written; --yes creates the new ones.\n", i.created.Load(), same, others, wrong)
+		_, told = fmt.Fprintf(t.out, "%d new, %d the same, %d changed: the phone has a profile or an earlier line with other data, which stays "+
+			"as it is; %d refused.\nNothing was written; --yes creates the new ones.\n", i.created.Load(), same, others, wrong)
 	}
 	if ctx.Err() != nil {
 		err = errors.New("broken off; run it again to go on")

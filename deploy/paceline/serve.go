@@ -22,6 +22,9 @@ func (s *serveCommand) Run(ctx context.Context, t terminal) error {
 	if s.Migrate {
 		return errors.New("--migrate is for all services; for one name the verb: paceline serve " + s.Service + " migrate")
 	}
+	if s.Service == stack.Gateway && s.Verb == "migrate" {
+		return errors.New("the gateway has no database, so there is nothing to migrate; the databases are those of onboarding and messaging")
+	}
 	service, err := stack.ServiceNamed(s.Service)
 	if err != nil {
 		return err

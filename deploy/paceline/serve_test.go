@@ -15,6 +15,10 @@ func TestServe(t *testing.T) {
 			require.ErrorContains(t, run(t.Context(), []string{"serve", service}, terminal{out: io.Discard}), "SERVICE_AUTH_SECRET")
 		})
 	}
+	t.Run("HasNothingToMigrateForTheGateway", func(t *testing.T) {
+		t.Parallel()
+		require.ErrorContains(t, run(t.Context(), []string{"serve", "gateway", "migrate"}, terminal{out: io.Discard}), "the gateway has no database")
+	})
 	t.Run("KnowsNoOtherService", func(t *testing.T) {
 		t.Parallel()
 		require.ErrorContains(t, run(t.Context(), []string{"serve", "billing"}, terminal{out: io.Discard}), "billing")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -55,12 +56,14 @@ func TestTextsOfAFlowAreDraftedThenPublished(t *testing.T) {
 	changed.Problems = nil
 	s.says("GetFlowDraft", &onboardingv1.GetFlowDraftResponse{Draft: draft(7, english, changed)})
 	_, page = b.page(root + "/flows/nps/texts?language=pt-BR")
-	require.Contains(t, page, `action="/console/flows/nps/texts/publish"`)
+	require.Contains(t, page, `form="texts" name="then" value="publish"`)
 	s.says("GetCurrentFlow", &onboardingv1.GetCurrentFlowResponse{
 		Version: &onboardingv1.FlowVersion{Flow: "nps", Version: "0123456789abcdef", Current: true}, Files: example(t, "nps"),
 	})
-	require.Contains(t, b.said(root+"/flows/nps/texts/publish", url.Values{"revision": {"7"}}), "The texts are published.")
+	unchanged := url.Values{"revision": {"7"}, "then": {"publish"}, "text.HELLO": {changed.GetText()}, "was.HELLO": {changed.GetText()}}
+	require.Contains(t, b.said(root+"/flows/nps/texts", unchanged), "The texts are published.")
 	require.Equal(t, int64(7), calls[*onboardingv1.PublishFlowDraftRequest](s, "PublishFlowDraft")[0].GetRevision())
+	require.Len(t, calls[*onboardingv1.SaveFlowDraftRequest](s, "SaveFlowDraft"), 2, "nothing more was typed")
 	require.Regexp(t, `texts/drop">.*name="revision" value="7"`, page)
 	require.Contains(t, b.said(root+"/flows/nps/texts/drop", url.Values{"revision": {"7"}}), "The draft is gone.")
 	require.Equal(t, int64(7), calls[*onboardingv1.DeleteFlowDraftRequest](s, "DeleteFlowDraft")[0].GetRevision())
@@ -125,12 +128,45 @@ func TestSavingTextsKeepsThoseOfAnotherWriter(t *testing.T) {
 	require.Equal(t, map[string]string{"HELLO": "Hello"}, sent(), "to save an outdated draft once more keeps its texts")
 }
 
+func TestToPublishTextsSavesWhatWasTypedFirst(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	published := "Hi"
+	text := &onboardingv1.FlowText{Language: "en", Key: "HELLO", Step: "hello", Text: "Hello", Published: &published, Shown: "Hello", Segments: 1}
+	draft := &onboardingv1.FlowDraft{
+		Version: &onboardingv1.FlowVersion{Flow: "nps", Version: "1", Current: true}, Revision: 3, Texts: []*onboardingv1.FlowText{text},
+	}
+	s.says("GetFlowDraft", &onboardingv1.GetFlowDraftResponse{Draft: draft})
+	form := url.Values{
+		"version": {"1"}, "revision": {"3"}, "language": {"en"}, "was.HELLO": {"Hello"}, "text.HELLO": {"Hello you"}, "then": {"publish"},
+	}
+	wrong := proto.CloneOf(draft)
+	wrong.Revision, wrong.Texts[0].Text, wrong.Texts[0].Problems = 4, "Hello you", []string{"is too long"}
+	s.says("SaveFlowDraft", &onboardingv1.SaveFlowDraftResponse{Draft: wrong})
+	page := b.said(root+"/flows/nps/texts", form)
+	require.Contains(t, page, "The draft is saved.")
+	require.Contains(t, page, "is too long")
+	require.Empty(t, calls[*onboardingv1.PublishFlowDraftRequest](s, "PublishFlowDraft"))
+
+	saved := proto.CloneOf(wrong)
+	saved.Revision, saved.Texts[0].Problems = 5, nil
+	s.says("SaveFlowDraft", &onboardingv1.SaveFlowDraftResponse{Draft: saved})
+	s.refuses("PublishFlowDraft", codes.FailedPrecondition, "somebody else has saved")
+	page = b.said(root+"/flows/nps/texts", form)
+	require.Regexp(t, `(?s)somebody else has saved.*>Hello you</textarea>`, page)
+
+	s.says("PublishFlowDraft", &onboardingv1.PublishFlowDraftResponse{})
+	require.Contains(t, b.said(root+"/flows/nps/texts", form), "The texts are published.")
+	asked := calls[*onboardingv1.PublishFlowDraftRequest](s, "PublishFlowDraft")
+	require.Equal(t, int64(5), asked[len(asked)-1].GetRevision(), "what was typed is in what is published")
+}
+
 func TestTextsOfFlowsAreForOperators(t *testing.T) {
 	t.Parallel()
 	b, s := meets(t, "user")
 	httpStatus, _ := b.page(root + "/flows/nps/texts")
 	require.Equal(t, http.StatusForbidden, httpStatus)
-	for _, path := range []string{"/texts", "/texts/publish", "/texts/drop", "/rollback"} {
+	for _, path := range []string{"/texts", "/texts/drop", "/rollback"} {
 		require.Equal(t, http.StatusForbidden, b.post(root+"/flows/nps"+path, url.Values{"revision": {"1"}}).StatusCode, path)
 	}
 	require.Empty(t, s.asked)

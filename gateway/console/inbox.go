@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -95,11 +94,6 @@ func ticketsOf(view, token string) *onboardingv1.ListTicketsRequest {
 		in.Status = []string{"closed"}
 	}
 	return in
-}
-
-// withTeam reports whether a session is parked because a person of the organisation has the conversation: its ticket is to be closed.
-func withTeam(s *onboardingv1.Session) bool {
-	return s.GetStatus() == "stuck" && strings.HasPrefix(s.GetReason(), "a person of the organisation has the conversation")
 }
 
 // tickets asks for tickets. An onboarding of the release before has none.
@@ -292,21 +286,6 @@ func (c *Console) assign(r *http.Request) (notice, error) {
 		return said("inbox.released"), nil
 	}
 	return said("inbox.assigned"), nil
-}
-
-// closeTicket closes a ticket with an outcome: resume, restart or end.
-func (c *Console) closeTicket(r *http.Request) (notice, error) {
-	wanted := r.Form.Get("outcome")
-	out, err := c.services.Tickets.CloseTicket(r.Context(), &onboardingv1.CloseTicketRequest{
-		TicketId: r.PathValue("ticket"), Outcome: wanted,
-	})
-	if err != nil {
-		return notice{}, err
-	}
-	if done := out.GetTicket().GetOutcome(); done != "" && done != wanted { // by somebody else, who chose before
-		return said("inbox.closed.before." + done).bad(), nil
-	}
-	return said("inbox.closed." + wanted), nil
 }
 
 // addNote keeps a remark that the person never sees.

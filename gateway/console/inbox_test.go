@@ -249,6 +249,7 @@ func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
 	in := calls[*onboardingv1.AssignTicketRequest](s, "AssignTicket")[0]
 	require.Equal(t, "bea", in.GetFrom())
 	require.Equal(t, "ada", in.GetAssignee())
+	s.waitsFor(ticketID, &onboardingv1.Ticket{TicketId: ticketID, ProfileId: anasID, SessionId: sessionID, Status: "assigned"}, nil)
 	page = readsAll(t, b.post(at+"/close", url.Values{"outcome": {"restart"}, "back": {at}}))
 	require.Contains(t, page, "Closed. The step asks again.")
 	require.Equal(t, "restart", calls[*onboardingv1.CloseTicketRequest](s, "CloseTicket")[0].GetOutcome())
@@ -298,4 +299,76 @@ func TestAConversationThatWaitsTooLongForWhoHasItIsANeed(t *testing.T) {
 	require.NotContains(t, page, "/inbox/"+sessionID)
 	_, page = b.page(root)
 	require.Contains(t, page, `<a href="/console/needs?kind=ticket"><strong>1</strong> conversation that somebody has waits too long`)
+}
+
+// waitsFor has the session of a ticket wait for it, and changes its person.
+func (s *scripted) waitsFor(id string, ticket *onboardingv1.Ticket, change func(p *onboardingv1.Profile)) {
+	p := ana()
+	p.State = &onboardingv1.ProfileState{Status: "stuck", SessionId: ticket.GetSessionId()}
+	if change != nil {
+		change(p)
+	}
+	s.knows(p)
+	s.says("GetTicket", &onboardingv1.GetTicketResponse{Ticket: ticket})
+	s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{
+		SessionId: ticket.GetSessionId(), ProfileId: anasID, Status: "stuck",
+		Reason: "a person of the organisation has the conversation: answer them, then close the ticket: POST /v1/tickets/" + id + ":close",
+	}})
+}
+
+func TestClosingSaysWhatIsSo(t *testing.T) {
+	t.Parallel()
+	held := func(p *onboardingv1.Profile) { p.Hold = true }
+	optedOut := func(p *onboardingv1.Profile) { p.State.OptedOutAt = at(0) }
+	for _, tt := range []struct {
+		name    string
+		session string
+		change  func(p *onboardingv1.Profile)
+		outcome string
+		asks    bool
+		want    string
+	}{
+		{name: "FlowWaits", session: sessionID, outcome: "resume", asks: true, want: "Closed. The flow goes on."},
+		{name: "NoFlow", outcome: "resume", want: "Closed."},
+		{name: "Held", session: sessionID, change: held, outcome: "resume", asks: true, want: "Closed. Nothing is sent while the person is on hold."},
+		{name: "HeldAndEnded", session: sessionID, change: held, outcome: "end", asks: true, want: "Closed. The flow has ended."},
+		{name: "OptedOut", change: optedOut, outcome: "resume", want: "Closed. Nothing is sent, because the person has opted out."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b, s := waits(t)
+			here := root + "/inbox/" + ticketID
+			s.waitsFor(ticketID, &onboardingv1.Ticket{TicketId: ticketID, ProfileId: anasID, SessionId: tt.session, Status: "open", Reason: "asked"}, tt.change)
+			s.says("CloseTicket", &onboardingv1.CloseTicketResponse{Ticket: &onboardingv1.Ticket{ProfileId: anasID, Outcome: tt.outcome}})
+			_, page := b.page(here)
+			require.Equal(t, tt.asks, strings.Contains(page, "How does the conversation go on?"))
+			page = readsAll(t, b.post(here+"/close", url.Values{"outcome": {tt.outcome}, "back": {here}}))
+			require.Contains(t, page, `role="status">`+tt.want+`</p>`)
+		})
+	}
+}
+
+func TestAHandOverIsOfTheInboxAlone(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	const older = "01900000-0000-7000-8000-0000000000f2"
+	handed := func(id string) *onboardingv1.Session {
+		return &onboardingv1.Session{
+			SessionId: id, ProfileId: anasID, Status: "stuck", Reason: "the flow hands the person over: a refund; answer them, then POST /v1/sessions/" + id + ":resume",
+		}
+	}
+	s.says("ListSessions", &onboardingv1.ListSessionsResponse{Sessions: []*onboardingv1.Session{handed(sessionID), handed(older)}})
+	s.says("ListTickets", &onboardingv1.ListTicketsResponse{Tickets: []*onboardingv1.Ticket{
+		{TicketId: ticketID, ProfileId: anasID, Status: "open", Reason: "hand_over", SessionId: sessionID},
+	}})
+	s.says("GetSession", &onboardingv1.GetSessionResponse{Session: handed(sessionID)})
+	_, page := b.page(root + "/needs")
+	require.Contains(t, page, "/inbox/"+ticketID)
+	require.NotContains(t, page, "resume-session."+sessionID, "its ticket has it")
+	require.Contains(t, page, "resume-session."+older, "it has no ticket")
+	p := ana()
+	p.State.Status = "stuck"
+	s.knows(p)
+	_, page = b.page(root + "/inbox/" + ticketID)
+	require.Contains(t, page, `<span class="pill with_team">with your team</span>`)
 }

@@ -155,8 +155,12 @@ func refusalsIn(out *messagingv1.GetMessagingOverviewResponse) (needs []need) {
 
 func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need, next string, err error) {
 	out, err := c.services.Onboarding.ListSessions(ctx, &onboardingv1.ListSessionsRequest{Stuck: true, PageSize: most})
+	if err != nil {
+		return nil, "", err
+	}
+	inInbox, err := c.inInbox(ctx, out.GetSessions())
 	for _, s := range out.GetSessions() {
-		if withTeam(s) { // the inbox has it
+		if inInbox(s) {
 			continue
 		}
 		needs = append(needs, need{
@@ -166,6 +170,18 @@ func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need,
 		})
 	}
 	return needs, out.GetNextPageToken(), err
+}
+
+// inInbox returns which of these sessions the inbox has: those that wait for their ticket, and those of a hand_over with an open one.
+func (c *Console) inInbox(ctx context.Context, sessions []*onboardingv1.Session) (func(*onboardingv1.Session) bool, error) {
+	if !slices.ContainsFunc(sessions, handedOver) {
+		return hasTicket, nil
+	}
+	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{PageSize: mostAssigned})
+	return func(s *onboardingv1.Session) bool {
+		return hasTicket(s) || handedOver(s) && (out.GetNextPageToken() != "" || // there are so many that the inbox comes first
+			slices.ContainsFunc(out.GetTickets(), func(t *onboardingv1.Ticket) bool { return t.GetSessionId() == s.GetSessionId() }))
+	}, err
 }
 
 // messageNamed is a message in the reason of a parked session, which says what to do to it: in doubt, or refused for good.

@@ -125,12 +125,12 @@ func TestAnImportIsPreviewedLineByLine(t *testing.T) {
 		}
 		return out, nil
 	}
-	page := b.uploads(root+"/import", "phone,first_name,vip\n+12025550143,Ana,1\n202,Bo,\n+12025550177,<b>Bea</b>,\n+12025550177,Cy,\n", nil)
+	page := b.uploads(root+"/import", "phone,first_name,vip\n+12025550143,Ana,1\n202,<i>Bo,\n+12025550177,<b>Bea</b>,\n+12025550177,Cy,\n", nil)
 	row := func(line int, words string) {
 		require.Regexp(t, fmt.Sprintf(`data-label="Line">%d</th>[^\n]*%s`, line, words), page)
 	}
 	row(2, `there already, with other data</span> The person has another first name.`)
-	row(3, `refused</span> <bdi>phone: write it in international format`)
+	row(3, `refused</span> <bdi>phone: write it in international format[^\n]*<code><bdi>202,&lt;i&gt;Bo,</bdi></code>`)
 	row(4, `>new<`)
 	row(5, `repeats a line above`)
 	require.Contains(t, page, "Columns that are not read: <bdi>vip</bdi>")

@@ -84,8 +84,10 @@ func TestSearchFindsTextsByTheirWords(t *testing.T) {
 		{MessageId: messageID, ProfileId: anasID, Body: "Não consigo abrir o link" + hostile, Direction: "inbound"},
 		{MessageId: letterID, ProfileId: anasID, Body: "ok", Direction: "inbound"},
 	}})
+	s.says("ListProfiles", &onboardingv1.ListProfilesResponse{})
 	_, page := b.page(root + "/people?q=LINK+nao")
 	require.Contains(t, page, "Texts with these words")
+	require.NotContains(t, page, "No person is found.", "their people are")
 	require.Contains(t, page, "Não consigo abrir o link")
 	require.NotContains(t, page, `<p dir="auto">ok</p>`, "of a messaging that knows no words")
 	require.Equal(t, "LINK nao", calls[*messagingv1.ListMessagesRequest](s, "ListMessages")[0].GetWords())

@@ -55,6 +55,12 @@ func (p personPage) State() string {
 	return p.Profile.GetState().GetStatus()
 }
 
+// Silent reports whether the person has never written, as far as the page knows.
+func (p personPage) Silent() bool {
+	return p.Unread["conversation"] == "" && !p.Earlier &&
+		!slices.ContainsFunc(p.Bubbles, func(b bubble) bool { return b.GetDirection() == "inbound" })
+}
+
 // bubble is a text as a handset shows it.
 type bubble struct {
 	*messagingv1.Message
@@ -122,7 +128,7 @@ func (c *Console) person(r *http.Request) (page, error) {
 	shown.Judge = shown.Judge || r.Form.Get("judge") != ""
 	shown.Late = shown.Session.GetNextDueAt() != nil && shown.Session.GetNextDueAt().AsTime().Before(c.now())
 	shown.Deeds, shown.Stop = deedsFor(shown.Profile), stopped(shown)
-	if withTeam(shown.Session) { // which closing the ticket does
+	if hasTicket(shown.Session) { // which closing the ticket does
 		shown.Deeds = slices.DeleteFunc(shown.Deeds, func(d string) bool { return d == "resume" })
 	}
 	drawn := page{Name: "person", Title: "person.title", Topic: id}

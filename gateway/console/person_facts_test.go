@@ -216,3 +216,23 @@ func TestConversationGoesByWhenTwilioTookEachText(t *testing.T) {
 	require.Regexp(t, `delivered</a> <time class="clock" datetime="2026-11-24T12:00:09Z" title="2026-11-24 12:00:09.000 UTC">`, body[late:])
 	require.Contains(t, body[reply:late], "+3.0 s")
 }
+
+func TestWhatNobodyDidIsNotAnOperators(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{SessionId: sessionID, ProfileId: anasID}, Timeline: []*onboardingv1.TimelineEntry{
+		{At: at(0), Kind: "held", Trigger: "operator", Detail: "words of distress; read the ticket"},
+	}})
+	s.says("GetEngagement", &onboardingv1.GetEngagementResponse{Engagement: &onboardingv1.Engagement{}})
+	page := b.anas()
+	require.Contains(t, page, "words of distress")
+	require.NotContains(t, page, "by an operator")
+	require.Contains(t, page, "has never written or done anything")
+
+	s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{
+		{MessageId: messageID, ProfileId: anasID, Body: "hi", Direction: "inbound", Status: "received", CreatedAt: at(0)},
+	}})
+	page = b.anas()
+	require.NotContains(t, page, "has never written")
+	require.Contains(t, page, "no state yet")
+}

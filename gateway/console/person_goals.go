@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -66,6 +67,8 @@ func (c *Console) scheduleGoal(r *http.Request) (notice, error) {
 		return said("person.goal.again"), nil
 	case out.GetGoal().GetUnderstood() == "":
 		return said("person.goal.now"), nil
+	case out.GetGoal().GetScheduledFor() != nil: // in the reader's words: what was understood is in the person's language
+		return said("person.goal.done", out.GetGoal().GetScheduledFor().AsTime().Format(time.RFC3339)), nil
 	}
 	return said("person.goal.done", out.GetGoal().GetUnderstood()), nil
 }

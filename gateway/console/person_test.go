@@ -315,6 +315,9 @@ func TestPersonGoals(t *testing.T) {
 		made := calls[*onboardingv1.CreateGoalRequest](s, "CreateGoal")
 		require.Len(t, made, 2)
 		require.True(t, proto.Equal(made[0], made[1]))
+		s.says("CreateGoal", &onboardingv1.CreateGoalResponse{Goal: &onboardingv1.Goal{Understood: "amanhã às 9h", ScheduledFor: at(time.Hour)}})
+		page = b.acts(root+"/people/"+anasID+"/goals", url.Values{"goal": {"water"}, "key": {"k2"}})
+		require.Contains(t, page, "Scheduled: <time", "in the reader's words")
 		require.True(t, proto.Equal(&onboardingv1.CreateGoalRequest{
 			ProfileId: anasID, Goal: "regar as plantas amanhã às 9h", IdempotencyKey: "console:" + key[1],
 		}, made[0]))

@@ -26,6 +26,8 @@ type entry struct {
 	Note string // the detail, where the word has not said it
 	By   string // which operator did it; empty where none did, or who is not known
 
+	Unnamed bool // an operator did it, and it is not known which
+
 	Unsent bool // the step that it names is not sent: it was due when the session ended
 	Mended bool // what the detail says to do is done
 }
@@ -34,6 +36,9 @@ type entry struct {
 // it, such as the activation that sent the opening which parked the session.
 var deedsOf = []string{"activated", "closed", "released", "resumed", "replayed"}
 
+// heldForDistress begins the reason of a safety hold that the person's own words began: no operator did it.
+const heldForDistress = "words of distress"
+
 // inWords fills in the fields that a line is shown by: its words, its note, its operator, and whether its step was left unsent.
 func (e entry) inWords() entry {
 	e.Word, e.Note = e.GetKind(), e.GetDetail()
@@ -41,6 +46,8 @@ func (e entry) inWords() entry {
 	if e.GetTrigger() == "operator" || slices.Contains(deedsOf, e.GetKind()) {
 		e.By = e.GetActor().GetSubject()
 	}
+	byItself := e.GetKind() == "held" && strings.HasPrefix(e.GetDetail(), heldForDistress)
+	e.Unnamed = e.GetTrigger() == "operator" && e.By == "" && !byItself
 	if e.GetKind() == "replied" && e.GetDetail() == "again" { // it was held, and is answered now: it need not be the second
 		e.Word, e.Note = "taken_up", ""
 	}

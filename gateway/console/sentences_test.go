@@ -264,6 +264,18 @@ func TestTextsOfServicesInPortuguese(t *testing.T) {
 		},
 		{name: "SessionStatus", text: "the session is stuck and onboarding", want: "a sessão está presa: precisa de um operador, em onboarding"},
 		{name: "PauseWithAnOperatorsWords", text: "scheduling of the organisation is paused by ada: see if the shop is down", want: "o agendamento da organização foi pausado por ada: see if the shop is down"},
+		{name: "Page", text: "there is no such page", want: "essa página não existe"},
+		{name: "Flow", text: "there is no such flow, or it has no such version", want: "não existe esse fluxo, ou ele não tem essa versão"},
+		{name: "ID", text: "invalid request: ticket_id must be a UUID", want: "pedido inválido: ticket_id precisa ser um UUID"},
+		{
+			name: "SavedReply", text: "invalid request: body has no fallback in {first_name}: write it as {first_name|...}",
+			want: "pedido inválido: o texto não tem alternativa em {first_name}: escreva {first_name|...}",
+		},
+		{
+			name: "Filter", text: "invalid run: filter: it has a name that is unknown; the names are person.locale, person.first_name",
+			want: "disparo inválido: filtro: tem um nome desconhecido; os nomes são person.locale, person.first_name",
+		},
+		{name: "Job", text: "twilio.message.received: needs an operator: two rows", want: "texto recebido pela Twilio: precisa de um operador: two rows"},
 		{name: "NoWordsOfOurs", text: "a 50% off %s: due to rain", want: "a 50% off %s: due to rain"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -117,6 +117,6 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	c.draw(w, r, httpStatus, page{Name: "error", Title: "error.title", Body: struct {
 		Status int
-		Text   string
-	}{httpStatus, saidBy(err)}})
+		Why    error
+	}{httpStatus, err}})
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -408,4 +410,24 @@ func TestSignInByOpenIDConnect(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, s.get(s.URL+visit).StatusCode)
 		require.Equal(t, http.StatusOK, s.post(signin.PathSignIn, url.Values{"token": {"good operator"}}).StatusCode, "a token still does")
 	})
+}
+
+func TestAFormOfAnExpiredSessionLeadsBackToItsPage(t *testing.T) {
+	t.Parallel()
+	s := opens(t, nil)
+	here := root + "/inbox/01900000-0000-7000-8000-0000000000f1?view=mine"
+	for back, want := range map[string]string{here: here, "https://evil.example/console": root, "": root} {
+		answer := s.post(root+"/inbox/x/answer", url.Values{"back": {back}, "body": {"We call you"}})
+		require.Equal(t, signin.PathSignIn, answer.Request.URL.Path)
+		require.Contains(t, readsAll(t, answer), `name="to" value="`+strings.ReplaceAll(want, "&", "&amp;")+`"`)
+	}
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	require.NoError(t, parts.WriteField("back", here))
+	require.NoError(t, parts.Close())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+root+"/flows/nps/texts", &form)
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", parts.FormDataContentType())
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	require.Contains(t, readsAll(t, s.does(r)), `name="to" value="`+here+`"`)
 }

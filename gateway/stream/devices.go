@@ -70,7 +70,9 @@ func NewDevices(
 	d.open, failed = meter.Int64UpDownCounter("paceline_device_streams", metric.WithDescription("Devices that are connected to this process."))
 	d.ends, problem = meter.Int64Counter("paceline_device_streams_ended_total",
 		metric.WithDescription("Streams of devices that ended, by the close code; 0 without one."))
-	failed = errors.Join(failed, problem)
+	if failed = errors.Join(failed, problem); failed == nil {
+		d.open.Add(context.Background(), 0) // shown from the start: without it no rule could tell that no gateway runs
+	}
 	client.Services = nil // no stream is tried again here: the device comes again
 	for range streamConns {
 		conn, err := rpc.Dial(client)

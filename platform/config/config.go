@@ -61,8 +61,8 @@ func Environ(lines []string) map[string]string {
 // space is dropped: a key mounted from a file often ends with a newline. A variable that is absent and has no
 // default leaves its field as it was.
 //
-// A Secret may also be given as the content of a file that NAME_FILE names, as Docker and Kubernetes mount them: an
-// environment is shown by docker inspect and inherited by children, a file is not.
+// A Secret, or a type that embeds one, may also be given as the content of a file that NAME_FILE names, as Docker and
+// Kubernetes mount them: an environment is shown by docker inspect and inherited by children, a file is not.
 //
 // When into, or a struct within it, has a method Validate() error, it is called too, after its fields were read
 // and whether or not they could be. The error joins every problem, one per line.
@@ -127,7 +127,7 @@ func fields(structure reflect.Value, prefix string) []field {
 					Name:     prefix + name,
 					Default:  tag.Tag.Get("envDefault"),
 					Required: strings.Contains(options, "required"),
-					Secret:   tag.Type == reflect.TypeFor[Secret](),
+					Secret:   tag.Type.Implements(reflect.TypeFor[revealer]()),
 					Help:     tag.Tag.Get("help"),
 				},
 				tag: tag, prefix: prefix, value: value,
@@ -136,6 +136,9 @@ func fields(structure reflect.Value, prefix string) []field {
 	}
 	return found
 }
+
+// revealer is a Secret, or a type that embeds one to check it.
+type revealer interface{ Reveal() string }
 
 // settable includes an embedded struct of an unexported type: its exported fields are promoted.
 func settable(tag reflect.StructField) bool { return tag.IsExported() || tag.Anonymous }

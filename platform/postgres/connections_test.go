@@ -1,12 +1,15 @@
 package postgres_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/postgres/pgtest"
 )
 
@@ -28,6 +31,31 @@ func TestConnections(t *testing.T) {
 		require.ErrorContains(t, err, "2 processes have up to 7 connections each, and the server has 13 for them")
 		_, err = pool.Room(ctx, 1, 5)
 		require.NoError(t, err)
+	})
+
+	t.Run("TheOtherServiceIsToHaveAsMany", func(t *testing.T) {
+		t.Parallel()
+		server, err := embeddedpg.Start(t.Context(), embeddedpg.Config{Throwaway: true, Seed: embeddedpg.Seed{Name: "empty"}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+		var most int
+		for _, service := range []string{"notes", "letters"} {
+			require.NoError(t, server.EnsureService(t.Context(), service))
+			grant(t, server.URL(service, service), "create table t (); grant select on t to "+service+"_worker")
+		}
+		for service, listens := range map[string]int{"notes": 5, "letters": 0} {
+			pool, err := postgres.OpenFor(t.Context(), service, postgres.Config{URL: server.URL(service, embeddedpg.Serving(service)), MaxConns: 8})
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			require.NoError(t, pool.QueryRow(postgres.AcrossOrganisations(t.Context()), `select current_setting('max_connections')::int
+				- current_setting('superuser_reserved_connections')::int`).Scan(&most))
+			fit := most / (8 + 6 + 8 + 1) // replicas of both services
+			said, err := pool.Room(t.Context(), fit, listens)
+			require.NoError(t, err, service)
+			require.Contains(t, said, fmt.Sprintf("besides the %d of another service's processes", fit*(8+1+5-listens)))
+			_, err = pool.Room(t.Context(), fit+1, listens)
+			require.ErrorIs(t, err, postgres.ErrRoom, service)
+		}
 	})
 
 	t.Run("BehindAPoolerOnlyThoseThatListenAreTheServers", func(t *testing.T) {

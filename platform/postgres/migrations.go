@@ -102,7 +102,7 @@ func (m Migrations) Down(ctx context.Context, url string) error {
 
 // mayRun looks at what stands in the way before anything is begun.
 func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
-	cfg, err := parse(url)
+	cfg, err := Parse(url)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func setForMigrations(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) {
-	cfg, err := parse(url)
+	cfg, err := Parse(url)
 	if err != nil {
 		return err
 	}

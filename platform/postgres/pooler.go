@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -40,6 +42,45 @@ func throughPooler(ctx context.Context, to *pgx.ConnConfig) (_ bool, err error) 
 		serves[pid] = conn
 	}
 	return false, nil
+}
+
+// arrival tells where a connection leads.
+type arrival struct {
+	Database string
+	Started  time.Time // of the server: a copy of it has the same identifier
+	Standby  bool
+}
+
+const sqlArrival = `select current_database() as database, pg_postmaster_start_time() as started, pg_is_in_recovery() as standby`
+
+// sameDatabase returns ErrOtherService when the direct URL leads to another database than the URL: who listens there hears nothing. During
+// a failover one of both may lead to a standby.
+func sameDatabase(ctx context.Context, service string, through, direct *pgx.ConnConfig) error {
+	a, err := arrivalOf(ctx, through)
+	if err != nil {
+		return err
+	}
+	b, err := arrivalOf(ctx, direct)
+	if err != nil {
+		return err
+	}
+	if a.Database == b.Database && (a.Started.Equal(b.Started) || a.Standby || b.Standby) {
+		return nil
+	}
+	variable := strings.ToUpper(service) + "_DATABASE_"
+	return fmt.Errorf("%w: %sDIRECT_URL leads to another database than %sURL", ErrOtherService, variable, variable)
+}
+
+func arrivalOf(ctx context.Context, to *pgx.ConnConfig) (_ arrival, err error) {
+	to = to.Copy()
+	to.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	conn, err := pgx.ConnectConfig(ctx, to)
+	if err != nil {
+		return arrival{}, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	rows, _ := conn.Query(ctx, sqlArrival) // Collect returns the error that rows carry
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[arrival])
 }
 
 // servedBy is the server's process behind a connection.

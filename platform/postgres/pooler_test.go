@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/postgres/pgtest"
 )
 
@@ -228,6 +229,23 @@ func TestOtherService(t *testing.T) {
 	require.ErrorIs(t, pool.Ready(t.Context(), letters), postgres.ErrOtherService)
 	letters.Table = "notes"
 	require.NotErrorIs(t, letters.Up(t.Context(), role.url(t, direct)), postgres.ErrOtherService)
+}
+
+// TestDirectURL refuses one that leads to another database than the URL, whose notifications nobody would hear.
+func TestDirectURL(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, notes)
+	_, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{URL: url, DirectURL: pgtest.URL(t, notes)})
+	require.ErrorIs(t, err, postgres.ErrOtherService)
+	require.ErrorContains(t, err, "NOTES_DATABASE_DIRECT_URL leads to another database than NOTES_DATABASE_URL")
+	elsewhere, err := embeddedpg.Start(t.Context(), embeddedpg.Config{Throwaway: true, Seed: embeddedpg.Seed{Name: "empty"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, elsewhere.Stop(context.WithoutCancel(t.Context()))) })
+	here, err := pgx.ParseConfig(url)
+	require.NoError(t, err)
+	grant(t, elsewhere.URL("postgres", "postgres"), "create database "+pgx.Identifier{here.Database}.Sanitize())
+	_, err = postgres.OpenFor(t.Context(), "notes", postgres.Config{URL: url, DirectURL: elsewhere.URL(here.Database, "postgres")})
+	require.ErrorIs(t, err, postgres.ErrOtherService, "a database of the same name on another server")
 }
 
 // TestMigrateWithoutTheOwner names the variable that is to have the owner's login.

@@ -30,9 +30,6 @@ const (
 // What the services ask is made for the indexes. A statement of a few rows is never worth compiling either.
 const sqlByIndex = `set enable_seqscan = off; set jit = off; `
 
-// ErrURL is a database URL that cannot be parsed. Its text never repeats the URL, which holds a password.
-var ErrURL = errors.New("postgres: the database URL cannot be parsed, want postgres://user:password@host:port/database")
-
 // Config names the database to use, and sets how it is used.
 type Config struct {
 	// URL is a libpq connection URL. Settings of the server may ride in its query, for example
@@ -80,13 +77,13 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	pooled, err := throughPooler(probing, poolConfig.ConnConfig)
 	if err == nil && pooled {
 		poolConfig.AfterConnect = registerUUIDs // what is set in the server is another client's the next moment
-		if poolConfig.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-		}
+		withoutPrepared(poolConfig.ConnConfig)
 	}
 	pooler := pooled
 	if err == nil && cfg.DirectURL != "" {
-		pooled, err = throughPooler(probing, listen.ConnConfig)
+		if err = sameDatabase(probing, service, poolConfig.ConnConfig, listen.ConnConfig); err == nil {
+			pooled, err = throughPooler(probing, listen.ConnConfig)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
@@ -116,9 +113,9 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 
 // pool reads a URL with everything else that the configuration says of a connection.
 func (cfg *Config) pool(url string) (*pgxpool.Config, error) {
-	poolConfig, err := pgxpool.ParseConfig(url)
+	poolConfig, err := read(url)
 	if err != nil {
-		return nil, ErrURL // the cause quotes the URL
+		return nil, err
 	}
 	poolConfig.MaxConns = cmp.Or(cfg.MaxConns, defaultConns(runtime.GOMAXPROCS(0)))
 	poolConfig.PingTimeout = pingTimeout
@@ -146,14 +143,4 @@ func open(ctx context.Context, poolConfig *pgxpool.Config) (*pgxpool.Pool, error
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
 	return pool, nil
-}
-
-// parse reads a URL for a single connection, with the same bounds and the same silence as Open.
-func parse(url string) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, ErrURL
-	}
-	cfg.ConnectTimeout = connectTimeout
-	return cfg, nil
 }

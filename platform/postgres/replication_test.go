@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +36,7 @@ func TestSafeFailover(t *testing.T) {
 		want []string
 		safe bool
 	}{
-		{name: "AnAsynchronousStandby", url: alone, want: []string{"a standby follows and no commit waits", "synchronous_commit is off"}},
+		{name: "AnAsynchronousStandby", url: alone, want: []string{"a standby follows (walreceiver) and no commit waits", "synchronous_commit is off"}},
 		{name: "CommitsThatWaitForNone", sql: []string{names}, url: alone, want: []string{"synchronous_commit is off, so commits wait for no standby"}},
 		{name: "ALoginThatDoesNotWait", sql: []string{waits}, url: alone + "&synchronous_commit=local", want: []string{"synchronous_commit is local"}},
 		{name: "ASynchronousStandby", url: alone, safe: true, want: []string{"1 standbys follow, and commits wait for walreceiver"}},
@@ -53,10 +55,62 @@ func TestSafeFailover(t *testing.T) {
 		}, 20*time.Second, 100*time.Millisecond, tt.name)
 		t.Log(said)
 	}
+	archive(t, primary, "pg_receivewal") // nothing changes
+	require.Contains(t, safeFailover(t, alone), "1 standbys follow, and commits wait for walreceiver")
 	require.NoError(t, standby.Stop(t.Context()))
 	require.Eventually(t, func() bool {
 		return strings.Contains(safeFailover(t, alone), "commits wait for the standby walreceiver, and none follows")
 	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// TestArchiver tries a server that nothing but an archiver follows: a commit that waits for it waits for ever once it has stopped.
+func TestArchiver(t *testing.T) {
+	t.Parallel()
+	server, err := embeddedpg.Start(t.Context(), embeddedpg.Config{Throwaway: true, Seed: embeddedpg.Seed{Name: "empty"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+	require.NoError(t, server.EnsureService(t.Context(), "notes"))
+	admin := server.URL("postgres", "postgres")
+	archive(t, server, "pg_receivewal")
+	url := server.URL("notes", embeddedpg.Serving("notes"))
+	require.Equal(t, "no standby follows this server", safeFailover(t, url))
+
+	grant(t, admin, "alter database notes set synchronous_commit = 'local'") // or the test would wait
+	for names, archiver := range map[string]string{"*": "pg_receivewal", `FIRST 1 ("PG_receivewal", other)`: "pg_receivewal", "vault": "vault"} {
+		if archiver == "vault" { // its name tells nothing
+			archive(t, server, archiver)
+			grant(t, admin, "grant pg_read_all_stats to "+embeddedpg.Serving("notes"))
+		}
+		grant(t, admin, "alter system set synchronous_standby_names = '"+names+"'")
+		grant(t, admin, "select pg_reload_conf()")
+		require.Eventually(t, func() bool {
+			said := safeFailover(t, url)
+			return strings.Contains(said, "synchronous_standby_names is "+names+", so "+archiver) && !strings.Contains(said, "none follows")
+		}, 20*time.Second, 50*time.Millisecond, names)
+	}
+	grant(t, admin, "alter system reset synchronous_standby_names")
+}
+
+// archive has PostgreSQL's archiver follow a server by a name, until the test ends.
+func archive(t *testing.T, server *embeddedpg.Server, name string) {
+	t.Helper()
+	program, err := embeddedpg.Program("pg_receivewal")
+	if err != nil {
+		t.Skip(err)
+	}
+	url := server.URL("postgres", "postgres")
+	cmd := exec.CommandContext(t.Context(), program, "--no-loop", "-D", t.TempDir(), "-d", url+"&application_name="+name)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the test's context has ended it
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	require.Eventually(t, func() bool {
+		var streams bool
+		err := conn.QueryRow(t.Context(), "select exists (select from pg_stat_replication where application_name = $1 and state = 'streaming')",
+			name).Scan(&streams)
+		return err == nil && streams
+	}, 20*time.Second, 20*time.Millisecond)
 }
 
 // safeFailover returns what is said, or the error.

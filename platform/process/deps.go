@@ -57,7 +57,7 @@ func (d *Deps) Fill(log *slog.Logger) {
 		d.Log = log
 	}
 	if d.Now == nil {
-		d.Now = time.Now
+		d.Now = wallClock
 	}
 	if d.Rest == nil {
 		d.Rest, d.Beats = RestOnMachineClock, true
@@ -103,4 +103,10 @@ func Scope(ctx context.Context, caller rpc.Principal) context.Context {
 	default:
 		return postgres.ForOrganisation(ctx, caller.OrgID)
 	}
+}
+
+// wallClock reads the machine's clock in microseconds, as Postgres keeps times: what a call answers is what is read later.
+func wallClock() time.Time {
+	now := time.Now()
+	return now.Add(-time.Duration(now.Nanosecond() % 1000)) // unlike Truncate it keeps the monotonic reading
 }

@@ -26,6 +26,10 @@ type Claim struct {
 	From time.Time
 	// Except names organisations that have no turn now: they get no share. Their jobs with an expired lease are claimed all the same.
 	Except []string
+	// Room bounds the jobs that are claimed by their group, of a table with Table.Group; those of a group with no room are passed over.
+	// OtherRoom is that of the groups that Room does not name; 0 bounds nothing.
+	Room      map[string]int
+	OtherRoom int
 }
 
 // Claimed is the result of a claim.
@@ -106,7 +110,7 @@ reached as materialized (
         where (select true from {table} f -- where no job has a subject, nothing stands in the way
                where f.org_id = d.org_id and f.subject > '' and f.subject <> '' and f.status in ('pending', 'processing')
                order by f.subject, f.id limit 1)
-          and t.status = 'pending' and t.org_id = d.org_id{lane} and t.next_retry_at between $5::timestamptz and $2::timestamptz
+          and t.status = 'pending' and t.org_id = d.org_id{lane} and t.next_retry_at between $5::timestamptz and $2::timestamptz{roomy $9}
         order by t.next_retry_at, t.id offset (select reach from share) limit 1) h on true
 ),
 expired as materialized (
@@ -116,14 +120,14 @@ expired as materialized (
     for update skip locked
 ),
 taken as materialized (
-    select x.id, x.n, x.due_at, row_number() over () as place
+    select x.id, x.n, x.due_at, x.in_group, row_number() over () as place
     from (
-        select c.id, c.due_at, d.n
+        select c.id, c.due_at, c.in_group, d.n
         from (select org_id, n from due order by n) d cross join lateral (
-            select l.id, l.due_at from (select * from reached r where r.n = d.n order by r.priority) p cross join lateral (
-                select t.id, t.next_retry_at as due_at from {table} t
+            select l.id, l.due_at, l.in_group from (select * from reached r where r.n = d.n order by r.priority) p cross join lateral (
+                select t.id, t.next_retry_at as due_at, {group} as in_group from {table} t
                 where t.status = 'pending' and t.org_id = d.org_id{lane}
-                  and t.next_retry_at between $5::timestamptz and $2::timestamptz and (t.next_retry_at, t.id) <= (p.until, p.id)
+                  and t.next_retry_at between $5::timestamptz and $2::timestamptz and (t.next_retry_at, t.id) <= (p.until, p.id){roomy $9}
                   and {free}
                 order by t.next_retry_at, t.id
                 limit (select size from share)
@@ -135,7 +139,7 @@ claimed as (
     update {table} j
     set status = 'processing', lease_token = $6::uuid, lease_until = $7::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
         lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
-    where j.id = any(array(select id from expired union all select id from taken))
+    where j.id = any(array(select id from expired union all select id from {taken within room}))
     returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at
 )
 select v.looked, v.last::text, v.drained, v.next, v.reach, v.short, v.until, c.id::text, c.org_id::text, c.event_type, c.subject, c.payload,
@@ -153,6 +157,12 @@ from (
 ) v
 left join (claimed c left join taken on taken.id = c.id) on true
 order by taken.place nulls first, c.id`
+
+// sqlWithinRoom are those of the taken that their groups have room for. The others stay pending, and locked until the claim ends.
+const sqlWithinRoom = `(
+        select k.id from (select id, in_group, row_number() over (partition by in_group order by place) as nth from taken) k
+        left join unnest($10::text[], $11::integer[]) r (in_group, room) on r.in_group = k.in_group
+        where k.nth <= coalesce(r.room, $12::integer)) w`
 
 // sqlClaimOne claims jobs by their ids, each of them for another caller.
 const sqlClaimOne = `
@@ -243,17 +253,42 @@ func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Cl
 	if err := q.pool.QueryRow(ctx, q.sql.look, c.Now).Scan(&size, &idle, &next); err != nil || idle {
 		return Claimed{Last: c.After, Drained: true, Next: timeOf(next)}, seen{}, err
 	}
+	args := []any{c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until, append([]string{}, c.Except...)}
+	if q.table.Group != "" {
+		groups, rooms := c.rooms()
+		args = append(args, c.full(), groups, rooms, cmp.Or(c.OtherRoom, c.Limit))
+	}
 	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
 		claimed, s, err = readClaimed(rows, token, c.Now)
 		s.size = size
 		return err
-	}, q.sql.claim[size], c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until, append([]string{}, c.Except...))
-	if len(c.Except) > 0 {
+	}, q.sql.claim[size], args...)
+	if len(c.Except) > 0 || len(c.Room) > 0 || c.OtherRoom > 0 {
 		claimed.Floor = time.Time{} // nothing is known of what these have
 	}
 	claimed.Drained = claimed.Drained && c.From.IsZero()
 	claimed.Last = cmp.Or(claimed.Last, c.After)
 	return claimed, s, err
+}
+
+// full returns the groups that have no room.
+func (c Claim) full() []string {
+	groups := []string{}
+	for group, room := range c.Room {
+		if room <= 0 {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// rooms returns the groups that Room names, and the room of each.
+func (c Claim) rooms() (groups []string, rooms []int32) {
+	groups, rooms = []string{}, []int32{}
+	for group, room := range c.Room {
+		groups, rooms = append(groups, group), append(rooms, int32(room)) //nolint:gosec // never more than a process has workers
+	}
+	return groups, rooms
 }
 
 // seen holds what a claim found besides the jobs: the ids of those that have a subject and when they were due; the organisations that had

@@ -60,6 +60,8 @@ type Table struct {
 	Passing bool
 	// Extra names further columns of type text that Enqueue fills from New.Extra.
 	Extra []string
+	// Group names the column that Claim.Room bounds the jobs by; empty for none.
+	Group string
 }
 
 // How statements name rows. One that looks for work names the status as the partial index does that is made for it. One that knows a
@@ -135,6 +137,13 @@ func (t Table) names() *strings.Replacer {
 	if t.Scheduled {
 		visits = scheduled()
 	}
+	group, roomy, within := "''::text", func(int) string { return "" }, "taken"
+	if t.Group != "" {
+		// A cast has no statistics, so the plan does not depend on how many groups there were when they were taken.
+		group = "t." + pgx.Identifier{t.Group}.Sanitize() + "::text"
+		roomy = func(param int) string { return fmt.Sprintf(" and %s <> all($%d::text[])", group, param) }
+		within = sqlWithinRoom
+	}
 	visit := strings.NewReplacer(
 		"{table}", name, "{lanes}", lanes, "{lane}", lane, "{by org}", byOrg, "{oldest}", strconv.Itoa(maxOldest),
 	).Replace
@@ -153,6 +162,7 @@ func (t Table) names() *strings.Replacer {
 		"{free}", freeAt("$2::timestamptz"), "{free at u.now}", freeAt("u.now"),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),
 		"{leases}", "$"+strconv.Itoa(next+len(t.Extra)), "{token}", "$"+strconv.Itoa(next+len(t.Extra)+1),
+		"{group}", group, "{roomy $9}", roomy(9), "{roomy $6}", roomy(6), "{taken within room}", within,
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
 		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),

@@ -53,7 +53,7 @@ with waiting as materialized (
     select t.id
     from unnest($1::uuid[]) o (org_id) cross join {lanes} cross join lateral (
         select t.id, t.org_id, t.subject, t.attempts, t.error_message from {table} t
-        where t.status = 'pending' and t.org_id = o.org_id{lane} and t.next_retry_at between $3::timestamptz and $2::timestamptz
+        where t.status = 'pending' and t.org_id = o.org_id{lane} and t.next_retry_at between $3::timestamptz and $2::timestamptz{roomy $6}
         order by t.next_retry_at, t.id limit $4::integer) t
     where t.attempts = 0 and t.error_message = '' and not {free}
 )
@@ -72,12 +72,16 @@ const behindFor = 30 * time.Second
 // with a job that has ended meanwhile, the next one is made due again: its end did not find it waiting.
 func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) {
 	var waiting []Job
+	args := []any{s.short, c.Now, c.From, s.reach, c.Now.Add(behindFor)}
+	if q.table.Group != "" {
+		args = append(args, c.full())
+	}
 	err := q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
 		waiting, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (j Job, err error) {
 			return j, row.Scan(&j.OrgID, &j.Subject)
 		})
 		return err
-	}, q.sql.snoozeBehind[s.size], s.short, c.Now, c.From, s.reach, c.Now.Add(behindFor))
+	}, q.sql.snoozeBehind[s.size], args...)
 	if err != nil {
 		return 0, fmt.Errorf("snooze what waits behind others: %w", err)
 	}

@@ -29,6 +29,10 @@ func TestTheirs(t *testing.T) {
 		words      string
 	}{
 		{"TheirWords", "Yes, please!", reading.Own, "yes, please!"},
+		{"ASignForAWord", "Wrong #", reading.Own, "wrong number"},
+		{"ASignForAWordWithin", "take my # off your list", reading.Own, "take my number off your list"},
+		{"ASignForAWordInPortuguese", "esquece meu # por favor", reading.Own, "esquece meu numero por favor"},
+		{"ASignOfAFigure", "ticket # 44, option #2", reading.Own, "ticket # 44, option #2"},
 		{"ALike", "Liked “" + opening + "”", reading.Liked, ""},
 		{"ALikeInPortuguese", "Curtiu “Podemos começar? Envie PARAR para sair.”", reading.Liked, ""},
 		{"ALikeInFrench", "A aimé « Prête ? Répondez STOP pour ne plus en recevoir. »", reading.Liked, ""},

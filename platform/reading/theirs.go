@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading/languages"
 )
 
@@ -82,6 +83,8 @@ var (
 	wholeQuote = regexp.MustCompile(`(?s)^".*"[.!?]?$`)
 	someQuote  = regexp.MustCompile(`"[^"]{6,}"`)
 	quoteMark  = regexp.MustCompile(`^>+ ?`)
+	// numberSign is a # that stands for a word, and before no figure: "wrong #", "take my # off".
+	numberSign = regexp.MustCompile(`(\pL) ?#( \pL|[ .!?,]*$)`)
 )
 
 // Theirs tells the words of a person from what their phone added or repeated: reactions, quotes, our footers, signatures, automatic
@@ -108,11 +111,20 @@ func Theirs(text string) (Kind, string) {
 	if rest := strings.TrimSpace(someQuote.ReplaceAllString(said, " ")); strings.ContainsFunc(rest, unicode.IsLetter) {
 		said = rest
 	}
-	said = strings.TrimSpace(known.footers.ReplaceAllString(said, " "))
+	said = spelledOut(strings.TrimSpace(known.footers.ReplaceAllString(said, " ")))
 	if !hasWord(said) && hasWord(normal) {
 		return Quoted, ""
 	}
 	return Own, said
+}
+
+// spelledOut writes the word for a # that stands for it, in the language of the text.
+func spelledOut(said string) string {
+	if !strings.Contains(said, "#") {
+		return said
+	}
+	word := languages.Of(languages.Guess(letters.Words(said))).Text("number-sign")
+	return numberSign.ReplaceAllString(said, "${1} "+word+"${2}")
 }
 
 // isAutomatic reports whether a text has a form that phones and carriers write, and does not ask about it: a person writes "is this an

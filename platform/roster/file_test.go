@@ -23,6 +23,7 @@ func TestReadPeople(t *testing.T) {
 		{"CommasAndAllColumns", "phone,first_name,locale,time_zone\n" + ana + ",Ana,pt-BR,America/Sao_Paulo\n", "2 +12025550143 Ana pt-BR America/Sao_Paulo"},
 		{"SemicolonsAMarkAndCRLF", "\xef\xbb\xbffirst_name;phone\r\n\"Ana; Bo\";" + ana + "\r\n", "2 +12025550143 Ana; Bo en guessed"},
 		{"AnyOrderAnyCaseAndSpaces", " Time_Zone ,PHONE,First_Name\n,+1 (202) 555-0143, Ana \n", "2 +12025550143 Ana en guessed"},
+		{"ANameWithAJoiner", "phone,first_name\n" + ana + ",علی\u200cرضا\n", "2 +12025550143 علی\u200cرضا en guessed"},
 		{"NoLineEndAtTheEnd", "phone,first_name\n" + ana + ",Ana", "2 +12025550143 Ana en guessed"},
 		{"EmptyRowsAreNoPeople", "phone,first_name\n\n,\n , \n" + ana + ",Ana\n,,,\n", "5 +12025550143 Ana en guessed"},
 		{"AllThatIsWrongOfARow", "phone,first_name,locale,time_zone\n2025550143,,fr,Mars\n", "2 phone: " + badPhone +

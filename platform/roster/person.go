@@ -29,6 +29,9 @@ var ErrInvalid = errors.New("invalid profile")
 
 const maxFirstName = 60
 
+// The joiners stand within Persian and Indic names, and within emoji.
+const nonJoiner, joiner = '\u200c', '\u200d'
+
 // Normalise validates a person and brings every field into its stored form. All problems are reported at once.
 func Normalise(p Person) (Person, error) {
 	e164, phoneErr := Phone(p.Phone)
@@ -53,7 +56,7 @@ func Phone(raw string) (string, error) {
 // FirstName returns the stored form of a name.
 func FirstName(raw string) (string, error) {
 	name := strings.Join(strings.Fields(letters.Compose(raw)), " ")
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' }
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) && r != joiner && r != nonJoiner || r == '{' || r == '}' }
 	if len([]rune(name)) > maxFirstName || strings.ContainsFunc(name, unprintable) || !strings.ContainsFunc(name, unicode.IsLetter) {
 		return "", fmt.Errorf("first_name must be 1 to %d printable characters without braces, a letter among them", maxFirstName)
 	}

@@ -26,7 +26,7 @@ import (
 const longestAttribute = 4 << 10
 
 // shutdownTimeout bounds the last export: a collector that is gone must not hold up the end of the process.
-const shutdownTimeout = 5 * time.Second
+const shutdownTimeout = 2 * time.Second
 
 // ownLabels leaves to the metrics of an HTTP server the labels that have our values. otelhttp adds server.port from the Host header,
 // which is the caller's: 2,500 requests with different ports used up the limit of 2,000 series, and what came later was
@@ -80,14 +80,30 @@ func New(ctx context.Context, opts Options) (*Telemetry, error) {
 		if t.exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint.String())); err != nil {
 			return nil, fmt.Errorf("trace exporter: %w", err)
 		}
-		tracing = append(tracing, sdktrace.WithBatcher(t.exporter))
+		tracing = append(tracing, sdktrace.WithBatcher(reported{t.exporter, t.Log}))
 	}
 	t.Tracer = sdktrace.NewTracerProvider(tracing...)
 	return t, nil
 }
 
-// Shutdown exports what is still held and ends the providers, within five seconds and within the deadline of ctx. That
+// reported logs a failed export as the other lines of the service. Left to the SDK, it is a bare line of text.
+type reported struct {
+	sdktrace.SpanExporter
+
+	log *slog.Logger
+}
+
+func (r reported) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := r.SpanExporter.ExportSpans(ctx, spans)
+	if err != nil && !errors.Is(err, context.Canceled) { // Shutdown breaks an export off, and says so
+		r.log.WarnContext(ctx, "telemetry.export_failed", "spans", len(spans), "error", err)
+	}
+	return nil
+}
+
+// Shutdown exports what is still held and ends the providers, within two seconds and within the deadline of ctx. That
 // ctx was cancelled does not count, since the end of a process usually begins with that and its last spans matter most.
+// An export that fails is logged, and is no error: nothing that the process was for is lost with it.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
@@ -95,12 +111,14 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 		bounded, cancel = context.WithDeadline(bounded, deadline)
 		defer cancel()
 	}
-	err := t.Tracer.Shutdown(bounded)
-	if err != nil && t.exporter != nil {
-		// The provider gives up on an export that hangs but leaves it running; this breaks it off.
-		err = errors.Join(err, t.exporter.Shutdown(bounded))
+	if err := t.Tracer.Shutdown(bounded); err != nil {
+		t.Log.WarnContext(ctx, "telemetry.export_failed", "error", err)
+		if t.exporter != nil {
+			// The provider gives up on an export that hangs but leaves it running; this breaks it off.
+			_ = t.exporter.Shutdown(bounded) // its error says the same
+		}
 	}
-	return errors.Join(err, t.Meter.Shutdown(bounded))
+	return t.Meter.Shutdown(context.WithoutCancel(ctx))
 }
 
 // NewRegistry is a registry with the metrics of the Go runtime and of the process.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -200,14 +201,38 @@ func TestTraces(t *testing.T) {
 		require.Len(t, readable.Attributes()[0].Value.AsString(), 4<<10)
 	})
 
-	t.Run("ShutdownIsBoundedWhenTheCollectorHangs", func(t *testing.T) {
+	t.Run("AServiceStopsWithoutItsCollector", func(t *testing.T) {
 		t.Parallel()
-		tel := traced(t, listen(t)) // the kernel accepts connections, no collector answers
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-
-		require.ErrorIs(t, tel.Shutdown(ctx), context.DeadlineExceeded)
+		hangs, away := listen(t), listen(t) // of the first the kernel accepts connections, and no collector answers
+		require.NoError(t, away.Close())
+		for name, collector := range map[string]net.Listener{"Hangs": hangs, "Away": away} {
+			var out bytes.Buffer
+			tel := tracedTo(t, collector, &out)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			require.NoError(t, tel.Shutdown(ctx), name)
+			requireFailedExport(t, &out)
+		}
 	})
+
+	t.Run("AFailedExportIsALineOfTheLog", func(t *testing.T) {
+		t.Parallel()
+		listener := listen(t)
+		server := grpc.NewServer() // it has no service of traces
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(server.Stop)
+		var out bytes.Buffer
+		require.NoError(t, tracedTo(t, listener, &out).Shutdown(t.Context()))
+		requireFailedExport(t, &out)
+	})
+}
+
+// requireFailedExport finds one line, of JSON, that warns.
+func requireFailedExport(t *testing.T, out *bytes.Buffer) {
+	t.Helper()
+	var line struct{ Level, Msg string }
+	require.NoError(t, json.Unmarshal(out.Bytes(), &line), out.String())
+	require.Equal(t, "WARN telemetry.export_failed", line.Level+" "+line.Msg)
 }
 
 func listen(t *testing.T) net.Listener {
@@ -221,10 +246,15 @@ func listen(t *testing.T) net.Listener {
 // traced is a service that exports to the listener and has one span to export.
 func traced(t *testing.T, listener net.Listener) *telemetry.Telemetry {
 	t.Helper()
+	return tracedTo(t, listener, t.Output())
+}
+
+func tracedTo(t *testing.T, listener net.Listener, out io.Writer) *telemetry.Telemetry {
+	t.Helper()
 	endpoint, err := config.ParseOrigin("http://" + listener.Addr().String())
 	require.NoError(t, err)
 	tel, err := telemetry.New(t.Context(), telemetry.Options{
-		Service: "messaging", Config: telemetry.Config{OTLPEndpoint: endpoint}, Output: t.Output(), Registry: telemetry.NewRegistry(),
+		Service: "messaging", Config: telemetry.Config{OTLPEndpoint: endpoint}, Output: out, Registry: telemetry.NewRegistry(),
 	})
 	require.NoError(t, err)
 	_, span := tel.Tracer.Tracer("test").Start(t.Context(), "work")

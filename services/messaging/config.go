@@ -24,9 +24,9 @@ import (
 
 // Config is the environment of the messaging service.
 type Config struct {
-	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"messaging's Postgres database"`
-	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"as ONBOARDING_DATABASE_DIRECT_URL"`
-	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"as ONBOARDING_DATABASE_MIGRATE_URL"`
+	DatabaseURL postgres.URL `env:"MESSAGING_DATABASE_URL,required" help:"messaging's Postgres database"`
+	DirectURL   postgres.URL `env:"MESSAGING_DATABASE_DIRECT_URL" help:"as ONBOARDING_DATABASE_DIRECT_URL"`
+	MigrateURL  postgres.URL `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"as ONBOARDING_DATABASE_MIGRATE_URL"`
 	Timeouts    postgres.Timeouts
 	Connections postgres.Connections
 	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"messaging's gRPC address; on another machine name its host"`
@@ -81,7 +81,7 @@ type Config struct {
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"least time between an organisation's engagement messages"`
 
 	// PseudonymKey never changes: under another key the service cannot find the STOP of an erased person, so it refuses to text new people.
-	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes erased people's pseudonyms, at least 32 bytes; never change it; without it nobody can be erased"`
+	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes erased people's pseudonyms and digests of deleted codes, at least 32 bytes; never change it; without it nobody can be erased"`
 	// The key is not in the database, and the folder is not on its machine: the owner of the database can rewrite a ledger, but not what
 	// was signed.
 	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"Ed25519 private key that signs ledgers' anchors; with LEDGER_ANCHOR_DIR, or neither"`

@@ -25,6 +25,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
+	on, closeDatabase := openForChecks(ctx, cfg)
+	defer closeDatabase()
 	return process.Examine(ctx, name,
 		process.Check{
 			Name: "configuration", Look: about(lookAtConfig),
@@ -33,11 +35,16 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		process.Check{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
 		process.Settings(&cfg),
 		process.Check{
-			Name: "database", Look: about(lookAtDatabase),
+			Name: "database", Look: on(lookAtDatabase),
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
 		},
 		process.Check{
-			Name: "connections", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
+			Name: "rights", Look: on(lookAtRights),
+			Mend: "restore the database with its rights (pg_restore without --no-privileges), or, as the owner of the tables, grant what is " +
+				"missing as services/messaging/schema/migrations do",
+		},
+		process.Check{
+			Name: "connections", Look: on(func(ctx context.Context, pool *postgres.Pool) (string, error) {
 				return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
 			}),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
@@ -52,7 +59,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 				"docs/deploy.md, What carriers ask of the texts",
 		},
 		process.Check{
-			Name: "erasure", Look: about(lookAtErasure),
+			Name: "erasure", Look: on(func(ctx context.Context, pool *postgres.Pool) (string, error) { return lookAtErasure(ctx, cfg, pool) }),
 			Mend: "openssl rand -hex 32, as PSEUDONYM_KEY of messaging; keep it for good, with the backups; docs/security-and-privacy.md",
 		},
 		process.Check{
@@ -60,13 +67,11 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "set CONSENT_RETENTION=43800h or longer, the others to 9600h or longer; docs/security-and-privacy.md, What a claim may ask for",
 		},
 		process.Check{
-			Name: "failover", Look: process.OnDatabase(name, cfg.database(), process.LookAtFailover),
+			Name: "failover", Look: on(process.LookAtFailover),
 			Mend: "do what it says; docs/deploy.md, Failover",
 		},
 		process.Check{
-			Name: "clock", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
-				return process.LookAtClock(ctx, pool)
-			}),
+			Name: "clock", Look: on(func(ctx context.Context, pool *postgres.Pool) (string, error) { return process.LookAtClock(ctx, pool) }),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
 		process.Check{
@@ -79,7 +84,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 				"and one sender",
 		},
 		process.Check{
-			Name: "senders", Look: about(lookAtSenders),
+			Name: "senders", Look: on(func(ctx context.Context, _ *postgres.Pool) (string, error) { return lookAtSenders(ctx, cfg) }),
 			Mend: "PATCH /v1/senders/{sender_id} with the account's API key and auth token as Twilio shows them now, or DELETE it if it " +
 				"was never used; for a keyset that is lost, docs/organisations.md",
 		},
@@ -107,12 +112,7 @@ func lookAtConfig(_ context.Context, cfg Config) (string, error) {
 	return "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String(), nil
 }
 
-func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", err
-	}
-	defer pool.Close()
+func lookAtDatabase(ctx context.Context, pool *postgres.Pool) (string, error) {
 	if err := postgres.Writable(ctx, pool); err != nil {
 		return "", process.Mend("do what it says; docs/deploy.md, Failover", err)
 	}
@@ -169,13 +169,6 @@ func lookAtHelp(_ context.Context, cfg Config) (string, error) {
 		return "the answers to HELP and STOP name no brand, which the real Twilio's carriers ask for", nil
 	}
 	return "the answers to HELP and STOP begin with " + cfg.Brand, nil
-}
-
-func lookAtErasure(_ context.Context, cfg Config) (string, error) {
-	if cfg.PseudonymKey.IsZero() {
-		return "", process.Warn("PSEUDONYM_KEY is not set: no person can be erased, for their STOP would be forgotten with them")
-	}
-	return "people can be erased, and their STOP outlasts it", nil
 }
 
 // claimed sets how long the evidence of consent has to be had: a claim under the TCPA can be made for four years (28 U.S.C. 1658), and be
@@ -257,7 +250,7 @@ func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 	if cfg.ServiceSID != "" {
 		senders, err := client.ServiceNumbers(ctx, cfg.ServiceSID)
 		if err != nil {
-			return "", err
+			return "", outOfReach(origin, err)
 		}
 		if len(senders) == 0 {
 			return "", errors.New("the messaging service has no sender: add one to its pool")
@@ -266,12 +259,21 @@ func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 	}
 	owned, err := client.Owns(ctx, cfg.FromNumber)
 	if err != nil {
-		return "", err
+		return "", outOfReach(origin, err)
 	}
 	if !owned {
 		return "", errors.New("TWILIO_FROM_NUMBER is no phone number of this account (a short code or a name cannot be looked up)")
 	}
 	return "the credentials are good and the number is the account's, by " + origin, nil
+}
+
+// outOfReach gives an error other than a refusal of Twilio's a remedy that leaves the credentials alone: nobody has read them.
+func outOfReach(origin string, err error) error {
+	if errors.Is(err, twilio.ErrCredentials) || errors.Is(err, twilio.ErrForbidden) || errors.Is(err, twilio.ErrNoResource) {
+		return err
+	}
+	return process.Mend("see that this machine reaches Twilio: TWILIO_API_URL (none for Twilio itself), HTTPS_PROXY, the firewall, DNS",
+		fmt.Errorf("no answer of use from %s: %w", origin, err))
 }
 
 // lookAtSenders asks Twilio about each stored sender.

@@ -16,6 +16,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
@@ -210,6 +211,12 @@ func TestOutboundRefusals(t *testing.T) {
 	}
 	_, err = s.GetQueuedText(operator, &messagingv1.GetQueuedTextRequest{TextId: "1"})
 	requireRefused(t, err, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+}
+
+// TestQueueHasTheKeyOfDigests: without it the key of a code would answer other words once its own are deleted.
+func TestQueueHasTheKeyOfDigests(t *testing.T) {
+	t.Parallel()
+	require.True(t, newStores(nil, consent.NewPseudonyms("a key of at least 32 bytes ........")).outbound.Pseudonyms.Known())
 }
 
 // TestNoServiceHasAPartInTheQueue is half of what keeps onboarding's bursts out of it: its calls are a service's.

@@ -108,7 +108,7 @@ func retentionRules(kept kept) []retention.Rule {
 func rulesOfTheQueue(kept kept) []retention.Rule {
 	return []retention.Rule{
 		{
-			Table: "sms_outbound_jobs", Holds: "with words", Kept: "{for} after its end",
+			Table: "sms_outbound_jobs", Holds: "with words; of codes a digest", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", Setting: retention.Outbound, For: kept.Outbound,
 		},
 		{

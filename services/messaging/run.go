@@ -149,9 +149,10 @@ type wiring struct {
 
 // newStores makes the stores of the rooms, on one database.
 func newStores(pool postgres.DB, pseudonyms consent.Pseudonyms) stores {
-	consents := ledger.NewStore(pool, pseudonyms)
+	consents, queued := ledger.NewStore(pool, pseudonyms), outbound.NewStore(pool)
+	queued.Pseudonyms = pseudonyms
 	return stores{
-		ledger: consents, send: send.NewStore(pool, consents), inbound: inbound.NewStore(pool, consents), outbound: outbound.NewStore(pool),
+		ledger: consents, send: send.NewStore(pool, consents), inbound: inbound.NewStore(pool, consents), outbound: queued,
 	}
 }
 

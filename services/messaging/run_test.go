@@ -339,7 +339,7 @@ func TestDoctor(t *testing.T) {
 		given["SERVICE_PUBLIC_KEYS"], given["TWILIO_API_KEY_SID"], given["TWILIO_API_KEY_SECRET"] = publicKeys, apiKey, apiKeySecret
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 62")
+		require.Contains(t, said, "ok      database       reachable, schema version 63")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
 		require.Contains(t, said, "ok      failover       no standby follows this server")
@@ -357,7 +357,7 @@ func TestDoctor(t *testing.T) {
 		"ASchemaThatIsBehind":       {want: []string{"failed  database", "run: messaging migrate"}},
 		"AnotherTwilioToken":        {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
 		"ANumberOfAnotherAccount":   {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
-		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
+		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio", "connection refused", "to mend: see that this machine reaches Twilio: TWILIO_API_URL"}},
 		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
 		"ErasureWithoutAKey":        {variable: "PSEUDONYM_KEY", want: []string{"warning erasure ", "no person can be erased"}, well: true},
 		"ConsentThatIsForgottenTooSoon": {

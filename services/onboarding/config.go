@@ -25,12 +25,12 @@ import (
 
 // Config is the environment of the onboarding service.
 type Config struct {
-	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"onboarding's gRPC address; on another machine name its host"`
-	OpsAddr       config.Addr   `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
-	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"messaging's gRPC address; on another machine name its host"`
-	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"onboarding's Postgres database"`
-	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"the server itself, if ONBOARDING_DATABASE_URL leads to a pooler"`
-	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"the owner's, on the server itself, for migrate; else the login that serves owns the tables"`
+	Addr          config.Addr  `env:"ONBOARDING_ADDR" envDefault:":9001" help:"onboarding's gRPC address; on another machine name its host"`
+	OpsAddr       config.Addr  `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
+	MessagingAddr config.Addr  `env:"MESSAGING_ADDR" envDefault:":9002" help:"messaging's gRPC address; on another machine name its host"`
+	DatabaseURL   postgres.URL `env:"ONBOARDING_DATABASE_URL,required" help:"onboarding's Postgres database"`
+	DirectURL     postgres.URL `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"the server itself, if ONBOARDING_DATABASE_URL leads to a pooler"`
+	MigrateURL    postgres.URL `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"the owner's, on the server itself, for migrate; else the login that serves owns the tables"`
 	Timeouts      postgres.Timeouts
 	Connections   postgres.Connections
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"origin by which QStash and Twilio reach the gateway; signatures are computed from it"`

@@ -190,11 +190,13 @@ ok +quiet hours +texts are sent within 08:00-21:00 by each person's clock, unles
 ok +database +schema version \d+
 ok +time zones +the newest people have one, or their organisation has
 ok +activation flow +none: .*
+ok +rights +the roles may use every table
 ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
 ok +failover +no standby follows this server
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
 ok +alarms +ALARMS=qstash; the database has 0 that are due later, and 0 that are due
+ok +scheduling +is on, and no organisation has paused it
 ok +tls +off: .*
 ok +opening +built in: they name no brand .*
 ok +own hours +no organisation has decided .*
@@ -367,7 +369,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 			change: func(_ *testing.T, environ map[string]string) {
 				environ["ONBOARDING_DATABASE_URL"] = "postgres://unknown:wr0ng@127.0.0.1:1/onboarding"
 			},
-			want: `(?m)^failed +connections +not looked at: .*\n +to mend: mend what is wrong with the database, above
+			want: `(?m)^failed +connections +not looked at: the database cannot be opened\n +to mend: mend what is wrong with the database, above
 failed +failover +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
 		},
 	} {

@@ -26,6 +26,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	about := func(check func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return check(ctx, cfg) }
 	}
+	on, closeDatabase := openForChecks(ctx, cfg)
+	defer closeDatabase()
 	checks := []process.Check{
 		{
 			Name: "configuration", Look: about(lookAtConfig),
@@ -50,31 +52,34 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deploy.md, Quiet hours",
 		},
 		{
-			Name: "database", Look: about(lookAtDatabase),
+			Name: "database", Look: on(lookAtDatabase),
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
 		{
-			Name: "time zones", Look: about(lookAtTimeZones),
+			Name: "time zones", Look: on(lookAtTimeZones),
 			Mend: "give people a time_zone (PATCH /v1/profiles/{id}), or the organisation one (PUT /v1/settings); docs/deploy.md, Quiet hours",
 		},
 		{
-			Name: "activation flow", Look: about(lookAtActivationFlow),
+			Name: "activation flow", Look: on(withConfig(cfg, lookAtActivationFlow)),
 			Mend: "publish the flow (paceline flow push DIR), or correct ACTIVATION_FLOW; without it an activation starts the built-in conversation",
 		},
 		{
-			Name: "connections", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
+			Name: "rights", Look: on(lookAtRights),
+			Mend: "restore the database with its rights (pg_restore without --no-privileges), or, as the owner of the tables, grant what is " +
+				"missing as services/onboarding/schema/migrations do",
+		},
+		{
+			Name: "connections", Look: on(func(ctx context.Context, pool *postgres.Pool) (string, error) {
 				return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
 			}),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
 		},
 		{
-			Name: "failover", Look: process.OnDatabase(name, cfg.database(), process.LookAtFailover),
+			Name: "failover", Look: on(process.LookAtFailover),
 			Mend: "do what it says; docs/deploy.md, Failover",
 		},
 		{
-			Name: "clock", Look: process.OnDatabase(name, cfg.database(), func(ctx context.Context, pool *postgres.Pool) (string, error) {
-				return process.LookAtClock(ctx, pool)
-			}),
+			Name: "clock", Look: on(func(ctx context.Context, pool *postgres.Pool) (string, error) { return process.LookAtClock(ctx, pool) }),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
 		{
@@ -82,16 +87,21 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "take QSTASH_URL and QSTASH_TOKEN of one region from the Upstash console, QStash",
 		},
 		{
-			Name: "alarms", Look: about(lookAtAlarms),
+			Name: "alarms", Look: on(withConfig(cfg, lookAtAlarms)),
 			Mend: "start onboarding; where it runs, see its log for queue.unreachable and process.loop_stalled; " +
 				"docs/runbooks/work-stands-still.md, A backlog grows",
+		},
+		{
+			Name: "scheduling", Look: on(withConfig(cfg, lookAtScheduling)),
+			Mend: "if it is not meant: take ONBOARDING_SCHEDULING_DISABLED out and start onboarding again, and POST /v1/scheduling:resume in each " +
+				"organisation that is paused",
 		},
 		{
 			Name: "tls", Look: about(lookAtTLS),
 			Mend: "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them",
 		},
 	}
-	checks = append(checks, promises(about)...)
+	checks = append(checks, promises(about, on, cfg)...)
 	if !cfg.RedisURL.IsZero() {
 		checks = append(checks, process.Check{
 			Name: "redis", Look: about(lookAtRedis),
@@ -187,12 +197,7 @@ select count(*), count(*) filter (where p.time_zone = '' and coalesce(o.time_zon
 from (select org_id, time_zone from profiles order by id desc limit 1000) p left join organisation_settings o on o.org_id = p.org_id`
 
 // lookAtTimeZones finds people with quiet hours by UTC because nothing says where they are.
-func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
+func lookAtTimeZones(ctx context.Context, pool *postgres.Pool) (string, error) {
 	var people, without, organisations int
 	var zones []string
 	if err := pool.QueryRow(ctx, sqlWithoutZone).Scan(&people, &without, &organisations, &zones); err != nil {
@@ -211,15 +216,10 @@ func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
 	return "the newest people have one, or their organisation has", nil
 }
 
-func lookAtActivationFlow(ctx context.Context, cfg Config) (string, error) {
+func lookAtActivationFlow(ctx context.Context, cfg Config, pool *postgres.Pool) (string, error) {
 	if cfg.ActivationFlow == "" {
 		return "none: an activation that names no flow starts the built-in conversation", nil
 	}
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", process.AfterDatabase(err)
-	}
-	defer pool.Close()
 	n, err := flows.NewStore(pool).Publishers(ctx, cfg.ActivationFlow)
 	if err != nil {
 		return "", process.AfterDatabase(err)
@@ -231,12 +231,7 @@ func lookAtActivationFlow(ctx context.Context, cfg Config) (string, error) {
 	return fmt.Sprintf("%s is published by %d organisations", cfg.ActivationFlow, n), nil
 }
 
-func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return "", err
-	}
-	defer pool.Close()
+func lookAtDatabase(ctx context.Context, pool *postgres.Pool) (string, error) {
 	if err := postgres.Writable(ctx, pool); err != nil {
 		return "", process.Mend("do what it says; docs/deploy.md, Failover", err)
 	}

@@ -18,31 +18,40 @@ import (
 )
 
 // promises are the checks of what carriers and the law ask of an operator and no release can know: the defaults are warned of.
-func promises(about func(func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error)) []process.Check {
+func promises(
+	about func(func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error), on onDatabase, cfg Config,
+) []process.Check {
 	return []process.Check{
 		{
 			Name: "opening", Look: about(lookAtOpening),
 			Mend: "write yours in ONBOARDING_COPY_DIR and ENGAGEMENT_COPY_DIR; docs/deploy.md, What carriers ask of the texts",
 		},
 		{
-			Name: "own hours", Look: about(lookAtOwnHours),
+			Name: "own hours", Look: on(lookAtOwnHours),
 			Mend: "PUT /v1/settings of that organisation with a window within 08:00-21:00; docs/deploy.md, Quiet hours",
 		},
 		{
-			Name: "own consent", Look: about(lookAtOwnConsent),
+			Name: "own consent", Look: on(withConfig(cfg, lookAtOwnConsent)),
 			Mend: "PUT /v1/settings with require_consent_record, where you have to show the consent; " +
 				"docs/runbooks/consent-request.md, Record consent where people sign up",
 		},
 		{
-			Name: "kept", Look: about(lookAtKept),
+			Name: "kept", Look: on(withConfig(cfg, lookAtKept)),
 			Mend: "set TIMELINE_RETENTION and AUDIT_RETENTION to 9600h or longer, and retention in PUT /v1/settings to 400 days or more; " +
 				"docs/security-and-privacy.md, What a claim may ask for",
 		},
 	}
 }
 
-// real reports whether texts reach people: an emulator's QStash is plain http.
-func (c *Config) real() bool { return strings.HasPrefix(c.QStashURL.String(), "https://") }
+// real reports whether texts reach people: an emulator's QStash is plain http, and where QStash is not used, so is an origin that only
+// emulators reach.
+func (c *Config) real() bool {
+	reached := c.QStashURL
+	if c.Alarms == alarmsPostgres {
+		reached = c.PublicBaseURL
+	}
+	return strings.HasPrefix(reached.String(), "https://")
+}
 
 // lookAtOpening finds the built-in texts by which a person is first written to.
 func lookAtOpening(_ context.Context, cfg Config) (string, error) {
@@ -87,12 +96,7 @@ select org_id::text, quiet_hours, quiet_until, quiet_from, require_consent_recor
 from organisation_settings order by org_id desc limit 1000`
 
 // ownSettings returns the settings of the newest organisations that have decided something.
-func ownSettings(ctx context.Context, cfg Config) ([]own, error) {
-	pool, err := postgres.OpenFor(ctx, name, cfg.database())
-	if err != nil {
-		return nil, process.AfterDatabase(err)
-	}
-	defer pool.Close()
+func ownSettings(ctx context.Context, pool *postgres.Pool) ([]own, error) {
 	rows, err := pool.Query(ctx, sqlOwn)
 	if err != nil {
 		return nil, process.AfterDatabase(err)
@@ -114,8 +118,8 @@ func some(organisations []string) string {
 }
 
 // lookAtOwnHours finds organisations that may text earlier or later than the TCPA lets telephone solicitations be: 47 CFR 64.1200(c)(1).
-func lookAtOwnHours(ctx context.Context, cfg Config) (string, error) {
-	all, err := ownSettings(ctx, cfg)
+func lookAtOwnHours(ctx context.Context, pool *postgres.Pool) (string, error) {
+	all, err := ownSettings(ctx, pool)
 	if err != nil {
 		return "", err
 	}
@@ -140,8 +144,8 @@ func wide(w hours.Window) bool {
 	return w.Always() || w.Opens() < hours.DefaultOpen || w.Closes() > hours.DefaultClose || w.Closes() < w.Opens()
 }
 
-func lookAtOwnConsent(ctx context.Context, cfg Config) (string, error) {
-	all, err := ownSettings(ctx, cfg)
+func lookAtOwnConsent(ctx context.Context, cfg Config, pool *postgres.Pool) (string, error) {
+	all, err := ownSettings(ctx, pool)
 	if err != nil {
 		return "", err
 	}
@@ -159,7 +163,7 @@ func lookAtOwnConsent(ctx context.Context, cfg Config) (string, error) {
 const shownFor = 400 * 24 * time.Hour
 
 // lookAtKept finds what is deleted earlier than by default.
-func lookAtKept(ctx context.Context, cfg Config) (string, error) {
+func lookAtKept(ctx context.Context, cfg Config, pool *postgres.Pool) (string, error) {
 	var short []string
 	for variable, kept := range map[string]time.Duration{"TIMELINE_RETENTION": cfg.TimelineRetention, "AUDIT_RETENTION": cfg.AuditRetention} {
 		if kept < shownFor {
@@ -167,7 +171,7 @@ func lookAtKept(ctx context.Context, cfg Config) (string, error) {
 		}
 	}
 	slices.Sort(short)
-	all, err := ownSettings(ctx, cfg)
+	all, err := ownSettings(ctx, pool)
 	if err != nil {
 		return "", err
 	}

@@ -169,6 +169,12 @@ var waits = map[conversation.Outcome]onboardingv1.Reason{
 	conversation.Capped:    onboardingv1.Reason_REASON_SEND_CAPPED,
 }
 
+// room has the waits after which there is room again of what is used up, where time makes it.
+var room = map[onboardingv1.Reason]time.Duration{
+	onboardingv1.Reason_REASON_TOO_MANY_ANSWERS: time.Minute,
+	onboardingv1.Reason_REASON_UNAVAILABLE:      retrySoon, // as many streams as may be open
+}
+
 // Answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
 // Internal with a fixed text and logs the cause.
 func Answer(err error) error {
@@ -217,7 +223,7 @@ func Answer(err error) error {
 			}
 			return request.Refuse(row.code, row.reason, row.err.Error(), again)
 		}
-		return request.Refuse(row.code, row.reason, err.Error(), 0)
+		return request.Refuse(row.code, row.reason, err.Error(), room[row.reason])
 	}
 	if postgres.Outage(err) {
 		return request.Refuse(codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE, "the database cannot be reached", retrySoon)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
@@ -13,9 +14,12 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/apikeys"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 func TestAnswer(t *testing.T) {
@@ -58,5 +62,15 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, codes.Unavailable, refusal.Code)
 		require.Equal(t, onboardingv1.Reason_REASON_DEVICE_OFFLINE.String(), refusal.Reason)
 		require.Zero(t, refusal.RetryAfter, "QStash would take it instead of the backoff")
+	})
+
+	t.Run("AFullQuotaSaysWhetherTimeMakesRoom", func(t *testing.T) {
+		t.Parallel()
+		for err, again := range map[error]time.Duration{tickets.ErrManyAnswers: time.Minute, events.ErrFull: retrySoon, apikeys.ErrTooMany: 0} {
+			refusal, ok := rpc.ErrorFrom(Answer(err))
+			require.True(t, ok)
+			require.Equal(t, codes.ResourceExhausted, refusal.Code)
+			require.Equal(t, again, refusal.RetryAfter, err)
+		}
 	})
 }

@@ -13,9 +13,6 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 )
 
-// deliveryWorkers is the number of deliveries at work at a time. They are the last that should take from the conversations.
-const deliveryWorkers = 8
-
 // events wires what the host application is told: the sequencer, the readers of the log, and the deliveries.
 func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted *queue.Metrics) error {
 	rows, wake := events.NewStore(w.pool), make(chan struct{}, 1)
@@ -35,10 +32,9 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 		Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
-	deliveries := queue.NewRunner(queue.Config{
-		Name: events.DeliveriesTable, Store: rows.Deliveries(), Handlers: map[string]queue.Handler{events.DeliveryType: w.courier.Deliver},
-		Admit: events.NewYield(w.store.Waited, w.deps.Now).Admit, Backoff: events.Backoff, Workers: deliveryWorkers,
-		Timeout: events.DeliveryTimeout, Transient: transient, Wake: wake, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	deliveries := w.courier.Runner(queue.Config{
+		Admit: events.NewYield(w.store.Waited, w.deps.Now).Admit, Transient: transient, Wake: wake, Metrics: counted, Log: w.deps.Log,
+		Now: w.deps.Now,
 	})
 	ended := &queue.Retention{
 		Queue: rows.Deliveries(), For: w.cfg.JobsRetention, Setting: retention.Jobs, Own: w.ownRetention, Log: w.deps.Log, Now: w.deps.Now,

@@ -111,10 +111,13 @@ func TestSchedulingPause(t *testing.T) {
 	onboardingtest.Subtest(t, "IsKeptWithWhoDidIt", newWorld, func(t *testing.T, w *world) {
 		t.Cleanup(w.run())
 		ada := w.as(rpc.RoleOperator, "ada", onboardingtest.OrgID)
-		out, err := w.client.PauseScheduling(ada, &onboardingv1.PauseSchedulingRequest{Reason: "a test"})
-		require.NoError(t, err)
-		require.Equal(t, "ada", out.GetPause().GetBy().GetSubject())
-		require.Equal(t, 1, w.count(`select count(*) from audit where subject = 'ada' and method like '%PauseScheduling'`))
+		for _, said := range []struct{ reason, kept string }{{"", ""}, {"a test", "a test"}, {"another", "a test"}} {
+			out, err := w.client.PauseScheduling(ada, &onboardingv1.PauseSchedulingRequest{Reason: said.reason})
+			require.NoError(t, err)
+			require.Equal(t, "ada", out.GetPause().GetBy().GetSubject())
+			require.Equal(t, said.kept, out.GetPause().GetReason())
+		}
+		require.Equal(t, 3, w.count(`select count(*) from audit where subject = 'ada' and method like '%PauseScheduling'`))
 	})
 
 	onboardingtest.Subtest(t, "OfAllIsAnOperatorsOnceTheyAskForIt", newWorld, func(t *testing.T, w *world) {

@@ -66,6 +66,13 @@ func TestSomebodyIsAnsweredByHandInABrowser(t *testing.T) {
 	p.waits("Closed. The flow goes on.")
 	p.opens("/console/inbox?lang=pt-BR", "Ninguém espera uma resposta.")
 	p.looks("inbox-pt")
+	for _, width := range []int64{1024, 1280, 1600} {
+		p.does(chromedp.EmulateViewport(width, 900))
+		require.True(t, asks[bool](p, `(() => { const tabs = document.querySelector(".tickets .tabs"); return tabs.scrollWidth <= tabs.clientWidth })()`),
+			"no tab is cut off in a window of %d", width)
+		p.keeps("inbox-tabs-pt")
+	}
+	p.does(chromedp.EmulateViewport(1280, 900))
 	p.opens("/console/inbox?view=closed&lang=en", "asked for a person")
 	p.v1(http.MethodGet, "/v1/tickets?status=closed", "", new(struct{}))
 	p.mu.Lock()

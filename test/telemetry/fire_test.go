@@ -250,6 +250,15 @@ func TestAlertsFire(t *testing.T) {
 			series: []string{
 				`paceline_sequence_lag_seconds 0x90`, `paceline_sms_in_doubt{status="unknown"} 0x5 _x15 0x60`,
 				`paceline_jobs_oldest_due_seconds{queue="webhook_jobs"} 0x90`, `paceline_jobs_oldest_due_seconds{queue="outbound"} 0x90`,
+				`paceline_device_streams 0x90`,
+			},
+		},
+		{
+			name: "NoGatewayRuns", alert: "Blind", fires: 13, clears: 21,
+			series: []string{
+				`paceline_sequence_lag_seconds 0x90`, `paceline_sms_in_doubt{status="unknown"} 0x90`,
+				`paceline_jobs_oldest_due_seconds{queue="webhook_jobs"} 0x90`, `paceline_jobs_oldest_due_seconds{queue="outbound"} 0x90`,
+				`paceline_device_streams 0x5 _x15 0x60`,
 			},
 		},
 	} {

@@ -78,6 +78,36 @@
     if (Date.now() - (form.dataset.sent ?? 0) < again) return e.preventDefault();
     form.dataset.sent = Date.now();
   });
+  // The texts of a flow: what is typed stays in this tab until it is saved, and leaving the page before that is asked about.
+  const texts = document.querySelector("form[data-unsaved]");
+  if (texts) {
+    const fields = [...texts.querySelectorAll("textarea[data-draft]")];
+    const lines = (text) => text.replaceAll("\r\n", "\n").trim();
+    const was = (field) => lines(texts.elements[field.name.replace("text.", "was.")].value);
+    const typed = (field) => lines(field.value) !== was(field);
+    for (const field of fields) {
+      const kept = JSON.parse(sessionStorage.getItem(field.dataset.draft) ?? "null");
+      if (typed(field)) continue; // which was refused, and stands in the form
+      sessionStorage.removeItem(field.dataset.draft);
+      if (!kept || kept.was !== was(field) || kept.text === kept.was) continue; // it is saved, or a colleague has changed the text
+      field.value = kept.text;
+      sessionStorage.setItem(field.dataset.draft, JSON.stringify(kept));
+      document.getElementById("restored").hidden = false;
+    }
+    texts.addEventListener("input", ({target}) => {
+      if (!target.dataset.draft) return;
+      if (typed(target)) sessionStorage.setItem(target.dataset.draft, JSON.stringify({was: was(target), text: lines(target.value)}));
+      else sessionStorage.removeItem(target.dataset.draft);
+    });
+    let leaves = false;
+    document.addEventListener("submit", (e) => {
+      if (e.target !== texts && !e.target.matches(".leaves")) return;
+      leaves = true;
+      if (e.target !== texts) fields.forEach((field) => sessionStorage.removeItem(field.dataset.draft)); // the draft is dropped
+    });
+    addEventListener("beforeunload", (e) => { if (!leaves && fields.some(typed)) e.preventDefault(); });
+    addEventListener("pageshow", () => { leaves = false; });
+  }
   document.addEventListener("submit", (e) => e.target.matches(".leave") && sessionStorage.clear()); // what was being written
   addEventListener("keydown", (e) => { // a tooltip must not stay in the way
     if (e.key === "Escape" && document.activeElement.matches(".tip-of")) document.activeElement.blur();

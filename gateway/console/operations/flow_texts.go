@@ -21,7 +21,9 @@ type flowTextsPage struct {
 	Changed  int // texts that the draft changes, in all languages
 	Wrong    int // those that cannot be published
 	Saved    bool
-	Refused  error // why what was typed was not saved; nil when it was
+	Refused  error // why what was typed was not saved, or the draft not published; nil when it was
+
+	Published bool // the draft is the current version now
 }
 
 // textLine is a text with that of the flow's first language.
@@ -51,11 +53,11 @@ func (p *Pages) flowTexts(r *http.Request) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	return p.drawTexts(r, out.GetDraft(), nil), nil
+	return Page{"flow_texts", "texts.title", textsOf(r, out.GetDraft(), nil)}, nil
 }
 
-// drawTexts draws a draft, with what was typed where that was refused.
-func (p *Pages) drawTexts(r *http.Request, d *onboardingv1.FlowDraft, refused error) Page {
+// textsOf draws a draft, with what was typed where that was refused.
+func textsOf(r *http.Request, d *onboardingv1.FlowDraft, refused error) flowTextsPage {
 	shown := flowTextsPage{FlowDraft: d, Flow: r.PathValue("flow"), Language: r.Form.Get("language"), Refused: refused}
 	first := map[string]string{}
 	for _, text := range d.GetTexts() {
@@ -88,14 +90,15 @@ func (p *Pages) drawTexts(r *http.Request, d *onboardingv1.FlowDraft, refused er
 		}
 		shown.Lines = append(shown.Lines, line)
 	}
-	return Page{"flow_texts", "texts.title", shown}
+	return shown
 }
 
 // asTyped returns the text of a field. Browsers end lines as HTTP does.
 func asTyped(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // saveTexts saves what was typed into the draft, and no more: another text may have changed since the page was drawn. Of an outdated draft
-// the page has "kept" name its texts, which are saved for the version that is current now. What is refused stays in the form.
+// the page has "kept" name its texts, which are saved for the version that is current now. What is refused stays in the form. The button
+// that publishes sends the same form, so that what is published is what the form has.
 func (p *Pages) saveTexts(r *http.Request) (Page, error) {
 	in := &onboardingv1.SaveFlowDraftRequest{
 		Flow: r.PathValue("flow"), Version: r.Form.Get("version"), Language: r.Form.Get("language"), Texts: map[string]string{},
@@ -110,38 +113,51 @@ func (p *Pages) saveTexts(r *http.Request) (Page, error) {
 			in.Texts[key] = asTyped(values[0])
 		}
 	}
-	if len(in.GetTexts()) == 0 {
+	revision, publish := in.GetRevision(), r.Form.Get("then") == "publish"
+	var drawn flowTextsPage
+	if len(in.GetTexts()) > 0 {
+		saved, err := p.Flows.SaveFlowDraft(r.Context(), in)
+		if err != nil {
+			return p.refusedTexts(r, err)
+		}
+		drawn, revision = textsOf(r, saved.GetDraft(), nil), saved.GetDraft().GetRevision()
+		drawn.Saved = true
+	}
+	if publish && drawn.Wrong == 0 {
+		return p.publishTexts(r, revision)
+	}
+	if !drawn.Saved {
 		return p.flowTexts(r)
 	}
-	saved, err := p.Flows.SaveFlowDraft(r.Context(), in)
-	if refused := refusedInput(err); refused != nil {
-		out, err := p.Flows.GetFlowDraft(r.Context(), &onboardingv1.GetFlowDraftRequest{Flow: in.GetFlow()})
-		if err != nil {
-			return Page{}, err
-		}
-		return p.drawTexts(r, out.GetDraft(), refused), nil
+	return Page{"flow_texts", "texts.title", drawn}, nil
+}
+
+// publishTexts publishes the draft of a revision.
+func (p *Pages) publishTexts(r *http.Request, revision int64) (Page, error) {
+	in := &onboardingv1.PublishFlowDraftRequest{Flow: r.PathValue("flow"), Revision: revision}
+	if _, err := p.Flows.PublishFlowDraft(r.Context(), in); err != nil {
+		return p.refusedTexts(r, err)
 	}
+	out, err := p.Flows.GetFlowDraft(r.Context(), &onboardingv1.GetFlowDraftRequest{Flow: in.GetFlow()})
 	if err != nil {
 		return Page{}, err
 	}
-	drawn := p.drawTexts(r, saved.GetDraft(), nil)
-	body, _ := drawn.Body.(flowTextsPage)
-	body.Saved = true
-	drawn.Body = body
-	return drawn, nil
+	drawn := textsOf(r, out.GetDraft(), nil)
+	drawn.Published = true
+	return Page{"flow_texts", "texts.title", drawn}, nil
 }
 
-// publishTexts publishes the draft that was shown.
-func (p *Pages) publishTexts(r *http.Request) (Notice, error) {
-	flow := r.PathValue("flow")
-	revision, err := revisionOf(r)
+// refusedTexts draws the draft as it is now, with what was typed and why it was refused. It returns any other error.
+func (p *Pages) refusedTexts(r *http.Request, err error) (Page, error) {
+	refused := refusedInput(err)
+	if refused == nil {
+		return Page{}, err
+	}
+	out, err := p.Flows.GetFlowDraft(r.Context(), &onboardingv1.GetFlowDraftRequest{Flow: r.PathValue("flow")})
 	if err != nil {
-		return Notice{}, err
+		return Page{}, err
 	}
-	if _, err := p.Flows.PublishFlowDraft(r.Context(), &onboardingv1.PublishFlowDraftRequest{Flow: flow, Revision: revision}); err != nil {
-		return Notice{}, err
-	}
-	return Notice{Key: "texts.published", To: p.Root + "/flows/" + flow}, nil
+	return Page{"flow_texts", "texts.title", textsOf(r, out.GetDraft(), refused)}, nil
 }
 
 // dropTexts ends the draft that was shown.

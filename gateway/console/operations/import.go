@@ -11,6 +11,9 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -41,6 +44,7 @@ type importLine struct {
 	Person string           // the id of who has the phone
 	Wrong  []roster.Refusal // of a line that is refused
 	Others []string         // the columns that differ from who has the phone
+	Raw    string           // the line as the file has it, where its fields cannot be read
 }
 
 // importRow is a person of the file, as the form keeps them between the preview and the import.
@@ -105,6 +109,7 @@ func readImport(r *http.Request) (shown importPage, err error) {
 	if err != nil {
 		return shown, status.Error(codes.InvalidArgument, err.Error())
 	}
+	lines := rawLines(text)
 	phones := map[string]bool{}
 	for {
 		row, err := file.Next()
@@ -125,12 +130,32 @@ func readImport(r *http.Request) (shown importPage, err error) {
 		switch {
 		case len(row.Wrong) > 0:
 			line.Fate = "refused"
+			if line.Line >= 1 && line.Line <= len(lines) {
+				line.Raw = clipped(lines[line.Line-1])
+			}
 		case phones[line.Phone]:
 			line.Fate = "repeated"
 		}
 		phones[line.Phone] = true
 		shown.Lines = append(shown.Lines, line)
 	}
+}
+
+// rawLines returns the lines of a file, whatever its line ends.
+func rawLines(text []byte) []string {
+	if plain, _, err := transform.Bytes(unicode.BOMOverride(encoding.Nop.NewDecoder()), text); err == nil {
+		text = plain
+	}
+	return strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(string(text), "\uFFFD")), "\n")
+}
+
+// clipped cuts a line that a page shows, in characters.
+func clipped(line string) string {
+	const most = 200
+	if letters := []rune(line); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return line
 }
 
 // goodRows writes the lines that can be sent.

@@ -113,7 +113,6 @@ func (p *Pages) Lists() []View {
 func (p *Pages) Actions() []Action {
 	return []Action{
 		{p.Root + "/runs/{run}/{deed}", p.changeRun},
-		{p.Root + "/flows/{flow}/texts/publish", p.publishTexts},
 		{p.Root + "/flows/{flow}/texts/drop", p.dropTexts},
 		{p.Root + "/flows/{flow}/rollback", p.rollBack},
 		{p.Root + "/people/{id}/erase", p.erase},

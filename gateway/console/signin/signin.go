@@ -31,6 +31,7 @@ const (
 // The fields of their forms and links.
 const (
 	fieldKey   = "key"
+	fieldBack  = "back" // of the forms of all pages
 	fieldTo    = "to"
 	fieldToken = "token"
 )
@@ -124,6 +125,9 @@ func (s *Door) Known(next http.Handler) http.Handler {
 	})
 }
 
+// maxForm bounds what is read of the form of a reader who has to sign in: it is 1 MB at most, as the pages have it.
+const maxForm = 1 << 20
+
 type sessionKey struct{}
 
 // WithSession returns a context for what is asked for in a session.
@@ -144,8 +148,12 @@ func (s *Door) toSignIn(w http.ResponseWriter, r *http.Request) {
 	if page, err := url.Parse(r.Header.Get("HX-Current-URL")); r.Header.Get("HX-Request") != "" && err == nil {
 		to = page
 	}
-	query := url.Values{}
-	if page := to.RequestURI(); r.Method == http.MethodGet && within(page) && page != Root {
+	query, page := url.Values{}, to.RequestURI()
+	if r.Method != http.MethodGet { // the page that the form came from
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		page = r.PostFormValue(fieldBack)
+	}
+	if within(page) && page != Root {
 		query.Set(fieldTo, page)
 	}
 	where := PathSignIn

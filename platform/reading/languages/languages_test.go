@@ -174,6 +174,28 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// TestPlain holds that words which give up a thing, or call it wrong, are plain alone, and not with a number or a person.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	plain := Together().Regexp(`^{plain}$`)
+	for want, texts := range map[bool][]string{
+		true: {
+			"never mind", "forget it", "forget about it", "wrong", "that's wrong", "no, wrong", "incorrect", "wrong date", "esquece", "Esquece isso",
+			"ah, esquece", "deixa", "deixa pra lá", "deixa quieto", "errado", "tá errado", "isso está errado", "olvídalo", "déjalo", "incorrecto",
+			"está mal", "laisse tomber", "laissez", "oublie ça", "faux",
+		},
+		false: {
+			"forget me", "forget my number", "wrong number", "wrong person", "wrong guy", "wrong, I never signed up", "esquece meu número", "esqueçam de mim",
+			"me esquece", "esquece, para de mandar", "deixa de mandar", "me deixa em paz", "número errado", "errado, não sou a Ana", "olvídenme",
+			"olvida mi número", "déjame en paz", "equivocado", "laisse-moi tranquille", "oubliez-moi", "oubliez mon numéro", "faux numéro",
+		},
+	} {
+		for _, text := range texts {
+			require.Equal(t, want, plain.MatchString(strings.Join(letters.Words(letters.Joined(text)), " ")), text)
+		}
+	}
+}
+
 func TestGuess(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -78,6 +78,8 @@ type Inbound struct {
 	Before, After []string
 	// Locale is the language of the person's profile, such as pt-BR; empty when the caller does not know it.
 	Locale string
+	// Distressed says that the caller has found words of distress: the person is not asked whether the texts are to stop.
+	Distressed bool
 	// OrgID owns it when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
 	// owner of To's it is.
 	OrgID uuid.UUID
@@ -180,7 +182,7 @@ func (e Entry) Decide(current consent.State, last LastWords, asked consent.Asked
 		}
 	}
 	event, changes := consent.Record(current, r.Effect)
-	c.Reply = e.replyTo(r, current, changes, c.Hold() && last.Doubt.IsZero())
+	c.Reply = e.replyTo(r, current, changes, c.Hold() && last.Doubt.IsZero() && !e.Distressed)
 	if c.LiftsHold { // a line also for a person who had opted in: it answers the question
 		event.To, changes = consent.OptedIn, true
 	}

@@ -40,6 +40,19 @@ func TestQuestionOfAHold(t *testing.T) {
 		require.Len(t, b.Ledger().Events, 2)
 	})
 
+	t.Run("NobodyInDistressIsAsked", func(t *testing.T) {
+		t.Parallel()
+		b := enrolled(t)
+		in := b.Inbound("SM1", "leave me alone, I want to die")
+		in.Distressed = true
+		m, err := b.Inbox(b.Service(nil), nil).RecordInbound(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, consent.Ambiguous, m.ConsentEffect)
+		b.respond()
+		require.Empty(t, b.heard())
+		require.Equal(t, send.Held, b.later("waits"))
+	})
+
 	t.Run("YesLiftsTheHoldAndTheNextHoldAsksAnew", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)

@@ -94,6 +94,7 @@ func readInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (Inbo
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(), Account: r.GetAccountSid(), Owner: owner,
 		Ahead: caller.Subject == rpc.Gateway, Before: r.GetListedBefore(), After: r.GetListedAfter(),
+		Distressed: r.GetDistressed(),
 	}, nil
 }
 

@@ -131,7 +131,7 @@ func TestQueueKeepsReminders(t *testing.T) {
 	for _, m := range refused {
 		now := b.queued(m.ID)
 		require.Equal(t, outbound.Failed, now.Status)
-		require.Equal(t, outbound.OptedOut, now.Failure)
+		require.Equal(t, outbound.RemindersOff, now.Failure, "they are subscribed")
 		require.Contains(t, now.Explanation, "start reminders")
 	}
 }

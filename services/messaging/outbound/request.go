@@ -208,12 +208,13 @@ type Why string
 
 // The failures.
 const (
-	Expired   Why = "expired"   // it could not be sent in time
-	OptedOut  Why = "opted_out" // the recipient has said STOP, or wants no reminders and it is one
-	Rejected  Why = "rejected"  // Twilio refused it for good
-	Undecided Why = "undecided" // whether Twilio has it could not be found out in time
-	GivenUp   Why = "given_up"  // an operator gave its message up
-	Broken    Why = "error"     // our error, every time
+	Expired      Why = "expired"       // it could not be sent in time
+	OptedOut     Why = "opted_out"     // the recipient has said STOP
+	RemindersOff Why = "reminders_off" // the recipient wants no reminders, and it is one; an older release says OptedOut
+	Rejected     Why = "rejected"      // Twilio refused it for good
+	Undecided    Why = "undecided"     // whether Twilio has it could not be found out in time
+	GivenUp      Why = "given_up"      // an operator gave its message up
+	Broken       Why = "error"         // our error, every time
 )
 
 // Failure tells why a message is never sent. Its words hold neither a number nor a body.

@@ -332,7 +332,7 @@ func after(result send.Result) error {
 	case send.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
 	case send.RemindersOff:
-		return failed(OptedOut, "the recipient wants no reminders; none is sent until they write \"start reminders\"")
+		return failed(RemindersOff, "the recipient wants no reminders; none is sent until they write \"start reminders\"")
 	case send.Rejected:
 		return failed(Rejected, result.Explanation)
 	case send.Parked:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
@@ -21,6 +23,10 @@ const table = "sms_outbound_jobs"
 
 // Store is the outbound queue in the messaging database.
 type Store struct {
+	// Pseudonyms makes the digests of codes whose words are deleted. Without a key there are none, and a repeat is not told from a
+	// request with other words then.
+	Pseudonyms consent.Pseudonyms
+
 	pool   postgres.DB
 	jobs   *queue.Queue
 	intake *queue.Intake
@@ -102,15 +108,17 @@ func (o *Store) Repeated(ctx context.Context, r Request) (stored Queued, err err
 }
 
 const sqlRepeated = `
-select id::text from sms_outbound_jobs
+select id::text, coalesce(body_digest, '') from sms_outbound_jobs
 where org_id = @org and idempotency_key = @key and (payload - 'open_hours' = @payload::jsonb - 'open_hours'
 	or event_type = 'otp' and payload ->> 'body' = '' and payload - 'body' = @payload::jsonb - 'body')`
 
-// repeated is the job that was stored for the same request: under other hours, which may have changed since, or a code without its words,
-// which are not there any more to be compared. ErrKeyReused when the key's is another.
+// repeated is the job that was stored for the same request: under other hours, which may have changed since, or a code whose words are
+// deleted, if they had this digest or none. ErrKeyReused when the key's is another.
 func (o *Store) repeated(ctx context.Context, r Request, payload []byte) (id string, err error) {
-	err = o.pool.QueryRow(ctx, sqlRepeated, postgres.Args{"org": r.OrgID, "key": r.Key, "payload": string(payload)}).Scan(&id)
-	if errors.Is(err, pgx.ErrNoRows) {
+	var digest string
+	args := postgres.Args{"org": r.OrgID, "key": r.Key, "payload": string(payload)}
+	err = o.pool.QueryRow(ctx, sqlRepeated, args).Scan(&id, &digest)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && o.Pseudonyms.Differ(digest, r.OrgID.String(), id, string(r.Body)) {
 		return "", ErrKeyReused
 	}
 	return id, err
@@ -158,8 +166,8 @@ func (r queuedRow) queued() (Queued, error) {
 	request.OrgID, request.Key = r.OrgID, r.IdempotencyKey
 	t := Queued{
 		Request: request, ID: r.ID, Status: Status(r.Status), NextAt: edge.Value(r.NextRetryAt).UTC(), Attempts: r.Attempts,
-		Failure: Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: edge.Value(r.ProcessedAt).UTC(),
-		Actor:     r.Actor,
+		Failure: Why(r.Failure), Explanation: explained(r.ErrorMessage, r.NextRetryAt),
+		CreatedAt: r.CreatedAt.UTC(), EndedAt: edge.Value(r.ProcessedAt).UTC(), Actor: r.Actor,
 		MessageID: edge.Value(r.MessageID), ErrorCode: edge.Value(r.ErrorCode),
 	}
 	if r.MessageStatus != nil {
@@ -168,6 +176,20 @@ func (r queuedRow) queued() (Queued, error) {
 		}
 	}
 	return t, nil
+}
+
+// explained returns what the queue noted of the last try. The queue counts from that try, "again in 30s: ...", which is wrong when it is
+// read later, so the instant of the next one is written instead. A text that keeps its place in the queue waits for no instant.
+func explained(noted string, next *time.Time) string {
+	wait, cause, _ := strings.Cut(strings.TrimPrefix(noted, "again in "), ": ")
+	after, err := time.ParseDuration(wait)
+	switch {
+	case err != nil:
+		return noted
+	case next == nil || after <= 0:
+		return cause
+	}
+	return "again at " + next.UTC().Format(time.RFC3339) + ": " + cause
 }
 
 func queuedMessages(ctx context.Context, c edge.Conn, sql string, args postgres.Args) ([]Queued, error) {
@@ -309,28 +331,6 @@ func (o *Store) Fail(ctx context.Context, j queue.Job, f Failure, now time.Time)
 		}
 		return edge.Exec(ctx, tx, sqlFailure, postgres.Args{"id": j.ID, "failure": string(f.Why)})
 	})
-}
-
-// sqlForgetCodes takes the words out of codes that are at their end: out of the queue, and out of what was sent.
-const sqlForgetCodes = `
-with over as materialized (
-	select id, org_id from sms_outbound_jobs
-	where event_type = 'otp' and processed_at is not null and payload ->> 'body' <> '' and processed_at <= @before
-	order by processed_at limit @limit for update skip locked
-), sent as (
-	update sms_messages m set body = '', body_hash = decode(repeat('00', 32), 'hex') from over o
-	where m.org_id = o.org_id and m.idempotency_key = 'outbound:' || o.id::text and m.status not in ('sending', 'unknown', 'parked')
-)
-update sms_outbound_jobs j set payload = jsonb_set(j.payload, '{body}', '""') from over o
-where j.id = o.id and not exists (
-	select from sms_messages m where m.org_id = o.org_id and m.idempotency_key = 'outbound:' || o.id::text
-		and m.status in ('sending', 'unknown', 'parked'))`
-
-// ForgetCodes takes the words of one-time codes that are at their end since an instant; of at most limit, and reports of how many.
-func (o *Store) ForgetCodes(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	defer edge.Mark(&err)
-	tag, err := o.pool.Exec(ctx, sqlForgetCodes, postgres.Args{"before": before, "limit": limit})
-	return int(tag.RowsAffected()), err
 }
 
 // sqlUnfinished reads one of each kind by its index. A message that Twilio did not process is not among them: the outbound queue,

@@ -84,8 +84,8 @@ type Activated struct {
 
 // Begin opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
 // returned as it is, and fields that come then are not kept. The opening goes out even if this process dies right after the session was
-// stored. Errors: flow.ErrNotFound, ErrFlowSendsNothing, ErrOtherOpen where another flow was named, people.ErrNoProfile, people.ErrConsent,
-// phone.ErrRefused, people.ErrNoSender, people.ErrOptedOut, and those of OpenSession.
+// stored. Errors: flow.ErrNotFound, ErrFlowSendsNothing, *OtherFlowOpen where another flow was named, people.ErrNoProfile,
+// people.ErrConsent, phone.ErrRefused, people.ErrNoSender, people.ErrOptedOut, and those of OpenSession.
 func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activated, error) {
 	profile, err := c.Store.Profile(ctx, orgID, start.ProfileID)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 		return Activated{}, err
 	}
 	if named && opened.Flow != opening.Session.Flow {
-		return Activated{}, ErrOtherOpen
+		return Activated{}, &OtherFlowOpen{Session: opened}
 	}
 	recorded := ""
 	if opened.ID == opening.Session.ID {

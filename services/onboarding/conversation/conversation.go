@@ -111,3 +111,18 @@ var (
 		"(after STOP the person texts START first)")
 	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")
 )
+
+// OtherFlowOpen refuses a flow for a person who is in another conversation. It is an ErrOtherOpen.
+type OtherFlowOpen struct{ Session session.Record }
+
+func (o *OtherFlowOpen) Error() string {
+	in := "the built-in conversation"
+	if o.Session.Flow != "" {
+		in = "the flow " + o.Session.Flow
+	}
+	return fmt.Sprintf("the person is in %s, in session %s; wait until it is over, or end it with POST /v1/sessions/%s:reset, "+
+		"and activate again", in, o.Session.ID, o.Session.ID)
+}
+
+// Is reports that it is an ErrOtherOpen.
+func (o *OtherFlowOpen) Is(target error) bool { return target == ErrOtherOpen }

@@ -66,6 +66,55 @@ func TestPublishedFlow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]any{"day": "monday", "free": 3.0}, fields)
 		require.Equal(t, 1, b.Count(`select count(*) from event_outbox where type = 'session.completed' and data ->> 'flow' = 'visit'`))
+		got, err := onboardingtest.Ask(b.Bundle, b.Current().Server.GetSession, &onboardingv1.GetSessionRequest{SessionId: r.ID})
+		require.NoError(t, err)
+		require.Equal(t, "ended: booked", got.GetTimeline()[len(got.GetTimeline())-1].GetDetail())
+		require.Zero(t, b.Count(`select count(*) from event_outbox where data ? 'next_flow'`), "an outcome is no flow that follows")
+	})
+
+	onboardingtest.Subtest(t, "IsRefusedDuringAnother", setup, func(t *testing.T, b *bundle) {
+		publish(b, "short", "  first: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")
+		p, r := visited(b)
+		err := begin(b, p, "short")
+		require.ErrorIs(t, err, conversation.ErrOtherOpen)
+		require.EqualError(t, err, "the person is in the flow visit, in session "+r.ID+"; wait until it is over, or end it with "+
+			"POST /v1/sessions/"+r.ID+":reset, and activate again")
+		other, built := b.Activated()
+		require.ErrorContains(t, begin(b, other, "short"), "the person is in the built-in conversation, in session "+built.ID)
+	})
+
+	onboardingtest.Subtest(t, "ShowsNoNumberThatIsLongerThanItsCheckCounted", setup, func(t *testing.T, b *bundle) {
+		publish(b, "paid", "  first: {send: SUM, wait: reply, then: done}\n  done: {end: over}\nfields: {amount: number}\n",
+			"  SUM: \"You owe {amount|nothing}, and no more than {amount|nothing}.\"\n")
+		p := b.Person()
+		owes := func(amount float64) error {
+			_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{
+				ProfileID: p.ID, Flow: "paid", Fields: map[string]any{"amount": amount},
+			})
+			return err
+		}
+		for _, amount := range []float64{1e300, 5e-324, 12345678901234567} {
+			require.ErrorIs(t, owes(amount), flow.ErrFields)
+			require.ErrorContains(t, owes(amount), "amount must be a number of at most 12 characters")
+		}
+		b.Exec(`insert into profile_fields (profile_id, org_id, name, value, private, updated_at) values ($1, $2, 'amount', '1e300', false, $3)`,
+			p.ID, onboardingtest.OrgID, b.Clock.Now()) // of an earlier release
+		require.NoError(t, begin(b, p, "paid"))
+		require.Equal(t, []string{"You owe nothing, and no more than nothing."}, said(b, p))
+	})
+
+	onboardingtest.Subtest(t, "TakesNoLongNumberFromACall", setup, func(t *testing.T, b *bundle) {
+		publish(b, "asked", "  first: {send: HI, wait: reply, then: sum}\n"+
+			"  sum: {call: 'https://host.example/sum', save: amount, failed: bad, then: good}\n"+
+			"  good: {send: SUM, then: done}\n  bad: {end: failed}\n  done: {end: over}\nfields: {amount: number}\n",
+			"  HI: Hi.\n  SUM: \"You owe {amount|nothing}.\"\n")
+		b.Host.Answer = free(`{"field": 1e308}`)
+		p := b.Person()
+		require.NoError(t, begin(b, p, "asked"))
+		b.Reply(p, "yes")
+		b.Pass(time.Minute)
+		require.Equal(t, "ended: failed", b.Newest(p).Reason)
+		require.Equal(t, []string{"Hi."}, said(b, p))
 	})
 
 	onboardingtest.Subtest(t, "ComesToAStepAgain", setup, func(t *testing.T, b *bundle) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Judged does for a person who has answered whether the texts are to stop what an operator's judgement would: the job that waits for it is
-// cancelled, and if they go on, the session that waits is resumed. The text is then answered like any other, where the session stands.
+// cancelled, and if they go on, the session that waits is resumed. Then a step that asks for an answer asks again; any other takes the text.
 func (c *Service) Judged(ctx context.Context, m Reply) error {
 	now := c.Now()
 	if err := c.Store.JudgeJobs(ctx, m.OrgID, m.Phone, m.ReceivedAt, now); err != nil || !m.LiftsHold {
@@ -191,7 +191,7 @@ func (c *Service) onReply(ctx context.Context, view View, m Reply) (session.Deci
 		return nil, 0, err
 	}
 	intent := session.IntentAt(f, view.Session, m.Body)
-	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.Zone, At: m.At}
+	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.Zone, At: m.At, GoesOn: m.LiftsHold}
 	decision, err := session.OnReply(f, view.Session, view.Hold, view.person(f), said, intent)
 	return decision, intent, err
 }

@@ -79,8 +79,10 @@ func (s *RPC) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequest
 	}
 	out := &onboardingv1.GetSessionResponse{Session: shown(ctx, story.Record)}
 	out.Session.NextDueAt = request.Stamp(story.NextDue)
+	session.ShowOutcome(story.Record, story.Entries)
 	for _, e := range story.Entries {
-		if caller.Role != rpc.RoleOperator && (e.Trigger == session.TriggerOperator || e.Kind == session.KindParked) {
+		byOperator := e.Trigger == session.TriggerOperator && e.Kind != session.KindAdvanced // whose detail is an outcome or what follows
+		if caller.Role != rpc.RoleOperator && (byOperator || e.Kind == session.KindParked) {
 			e.Detail = "" // what operators wrote, such as why a person is held, and what they are to do is for operators
 		}
 		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{

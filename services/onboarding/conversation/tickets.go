@@ -108,7 +108,7 @@ func (c *Service) goOnAfter(ctx context.Context, view View, j queue.Job, p Ticke
 		return c.askAgain(ctx, view, j, f, d, text, p)
 	}
 	move := session.Proceed(f, s, d, now, now)
-	afterTicket(&move, p.At)
+	afterTicket(&move, p)
 	startsAnew(&move)
 	if err := c.armed(ctx, view, &move); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *Service) askAgain(
 		CorrelationID: j.ID, Trigger: session.TriggerOperator, Cause: &Cause{Job: j},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
-			afterTicket(&move, sent.AskedAt)
+			afterTicket(&move, TicketClosed{How: p.How, At: sent.AskedAt})
 			return move, c.armed(ctx, view, &move)
 		},
 	})
@@ -160,23 +160,27 @@ func (c *Service) askAgain(
 	return err
 }
 
-// afterTicket makes a move of a parked session active again, unless it ends it or hands its person over once more. The last reply since an
-// instant answers what the session waits for: those before it belong to the ticket.
-func afterTicket(move *session.Move, since time.Time) {
+// afterTicket makes a move of a parked session active again, unless it ends it or hands its person over once more. The last reply since
+// p.At answers what the session waits for: those before it belong to the ticket. A flow that is over now says so, as after any other step.
+func afterTicket(move *session.Move, p TicketClosed) {
 	entry := session.Entry{
 		At: move.At, Kind: session.KindResumed, From: move.From.Token, To: move.Token, Trigger: session.TriggerOperator, Step: move.NextStep,
 	}
 	move.Anew = true
 	switch {
-	case move.Status == session.Closed:
+	case p.How == flow.Finish:
 		entry.Kind, entry.Detail = session.KindClosed, "the ticket was closed"
 	case move.Ticket != nil:
 		entry.Kind, entry.Detail = session.KindParked, move.Reason
-	default:
+	case move.Status != session.Closed:
 		move.Status, move.Reason = session.Active, ""
 		if move.NextStep == "" {
-			move.AnswerHeldSince = since
+			move.AnswerHeldSince = p.At
 		}
 	}
 	move.Entries = []session.Entry{entry}
+	if over := move.Status == session.Closed || move.Mode == session.Interviewing; over && p.How != flow.Finish {
+		move.Entries[0].To = move.From.Token
+		move.Entries = append(move.Entries, move.Advanced(session.TriggerOperator))
+	}
 }

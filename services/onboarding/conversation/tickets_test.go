@@ -240,6 +240,59 @@ func TestOtherTicket(t *testing.T) {
 	})
 }
 
+// TestFlowIsOverAfterATicket has a ticket closed behind which nothing follows: the host application gets what it gets of any other end.
+func TestFlowIsOverAfterATicket(t *testing.T) {
+	t.Parallel()
+	const completed, closed = "session.completed", "session.closed"
+	for _, tt := range []struct {
+		name, end, outcome string
+		want               []string // events, with the flow that follows and the outcome
+		timeline           string   // the detail of the last entry
+	}{
+		{name: "Host", end: "{end: booked, host: true}", outcome: "resume", want: []string{"session.resumed", completed + " = booked"}, timeline: "ended: booked"},
+		{name: "End", end: "{end: booked}", outcome: "resume", want: []string{"session.resumed", completed + " = booked"}, timeline: "ended: booked"},
+		{name: "Start", end: "{start: short}", outcome: "resume", want: []string{"session.resumed", completed + " short"}, timeline: "short"},
+		{name: "Closed", end: "{end: booked}", outcome: "end", want: []string{closed}, timeline: "the ticket was closed"},
+	} {
+		for _, by := range []string{"ticket", "resume"} {
+			if by == "resume" && tt.outcome == "end" {
+				continue
+			}
+			t.Run(tt.name+"/"+by, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				publish(b, "short", "  first: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")
+				publish(b, "handed", "  first: {ask: ONE, expect: reply, save: one, then: human}\n  human: {hand_over: look, then: after}\n  after: "+
+					tt.end+"\n", "  ONE: First?\n")
+				p := b.Person()
+				require.NoError(t, begin(b, p, "handed"))
+				r := b.Newest(p)
+				b.Reply(p, "red")
+				before := b.Count(`select max(id) from event_outbox`)
+				if by == "ticket" {
+					b.closes(b.ticket(p), tt.outcome)
+				} else {
+					b.Resumed(b.Session(r.ID))
+				}
+				b.Pass(time.Second)
+				require.Equal(t, tt.want, onboardingtest.List[string](b.Bundle, `
+					select type || coalesce(' ' || (data ->> 'next_flow'), '') || coalesce(' = ' || (data ->> 'outcome'), '') from event_outbox
+					where id > $1 and data ->> 'session_id' = $2 and type like 'session.%' order by id`, before, r.ID))
+				for _, role := range []rpc.Role{rpc.RoleOperator, rpc.RoleApp} {
+					got, err := b.Current().Server.GetSession(rpc.WithPrincipal(t.Context(), rpc.Principal{Role: role, OrgID: onboardingtest.OrgID}),
+						&onboardingv1.GetSessionRequest{SessionId: r.ID})
+					require.NoError(t, err)
+					want := tt.timeline
+					if role == rpc.RoleApp && tt.outcome == "end" {
+						want = ""
+					}
+					require.Equal(t, want, got.GetTimeline()[len(got.GetTimeline())-1].GetDetail())
+				}
+			})
+		}
+	}
+}
+
 // TestStrandedByATicket is about the job of a closed ticket that does not have its session go on.
 func TestStrandedByATicket(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -135,6 +134,9 @@ func (c *Courier) Close() {
 	}
 }
 
+// errPlain refuses a URL that leads outside the allowed networks in plain text.
+var errPlain = errors.New("url must begin with https://; http takes a network of EVENTS_ALLOW_PRIVATE_TARGETS")
+
 // CheckURL reports what is wrong with the URL of a subscriber.
 func (c *Courier) CheckURL(raw string) error {
 	u, err := url.Parse(raw)
@@ -151,7 +153,7 @@ func (c *Courier) CheckURL(raw string) error {
 	}
 	r, ok := c.routes[u.Scheme]
 	if !ok {
-		return errors.New("url must begin with https://; http takes a network of EVENTS_ALLOW_PRIVATE_TARGETS")
+		return errPlain
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
@@ -162,6 +164,9 @@ func (c *Courier) CheckURL(raw string) error {
 		network = "tcp4"
 	}
 	if r.allow(network, netip.AddrPortFrom(ip, 443).String(), nil) != nil {
+		if u.Scheme == "http" {
+			return errPlain
+		}
 		return errors.New("url must have a public address, or one of EVENTS_ALLOW_PRIVATE_TARGETS")
 	}
 	return nil
@@ -169,8 +174,7 @@ func (c *Courier) CheckURL(raw string) error {
 
 // Deliver posts one event. The queue tries again what failed, and keeps the order of a person's events.
 func (c *Courier) Deliver(ctx context.Context, j queue.Job) error {
-	id, _, _ := strings.Cut(j.Subject, ":")
-	s, err := c.Subscriptions.Subscription(ctx, id)
+	s, err := c.Subscriptions.Subscription(ctx, receiverOf(j))
 	switch {
 	case errors.Is(err, ErrNoSubscription): // its deliveries have gone with it
 		return nil
@@ -186,7 +190,7 @@ func (c *Courier) Deliver(ctx context.Context, j queue.Job) error {
 		return err
 	}
 	if err := c.post(ctx, s, eventID, body); err != nil {
-		return c.failed(ctx, s, err)
+		return c.failed(ctx, s, j, err)
 	}
 	if s.FailingSince.IsZero() {
 		return nil
@@ -277,8 +281,9 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
-// failed notes a try that failed, and pauses a subscription that wants no more or has failed for too long.
-func (c *Courier) failed(ctx context.Context, s Subscription, cause error) error {
+// failed notes a try that failed, and pauses a subscription that wants no more or has failed for too long. A subscriber may ask for a later
+// try, not for an earlier one or for more of them.
+func (c *Courier) failed(ctx context.Context, s Subscription, j queue.Job, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // the try may have used up its time
 	defer cancel()
 	since, err := c.Subscriptions.Failing(ctx, s.ID, c.Now())
@@ -297,8 +302,8 @@ func (c *Courier) failed(ctx context.Context, s Subscription, cause error) error
 		}
 		c.Logger.WarnContext(ctx, "events.subscription_paused", "subscription_id", s.ID, "reason", reason)
 	}
-	if answer != nil && answer.after > 0 {
-		return &queue.Snooze{After: answer.after, Cause: cause}
+	if wait := Backoff(j.Attempts + 1); answer != nil && answer.after > wait {
+		return &queue.Later{After: answer.after, Cause: cause}
 	}
 	return cause
 }

@@ -261,8 +261,34 @@ func TestDeliveries(t *testing.T) {
 		w.moves(f)
 		w.drains(r)
 		require.Equal(t, "the subscriber answered 410 Gone", w.subscription(s.ID).PausedReason)
-		require.Equal(t, 1, w.count(`select count(*) from event_deliveries where subscription_id = $1 and attempts = 0
+		require.Equal(t, 1, w.count(`select count(*) from event_deliveries where subscription_id = $1 and attempts = 1
 			and next_retry_at = $2::timestamptz + interval '10 minutes'`, other.ID, w.clock.Now()))
+	})
+
+	t.Run("WhoAsksForAnEarlyTryForEverGetsNoMoreThanTheOthers", func(t *testing.T) {
+		t.Parallel()
+		w := setup(t)
+		tries := 0
+		busy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			tries++
+			rw.Header().Set("Retry-After", "5")
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		t.Cleanup(busy.Close)
+		w.subscribes(busy.URL)
+		r := w.runner(w.courier())
+		w.tells(orgID, "session.advanced", "ana", 1)
+		w.moves(w.feed())
+		for n := 1; n <= events.Tries; n++ {
+			w.drains(r)
+			require.Equal(t, n, tries)
+			require.Equal(t, n, w.count(`select attempts from event_deliveries`))
+			w.clock.Advance(events.Backoff(n) - time.Millisecond)
+			w.drains(r)
+			require.Equal(t, n, tries, "not before its time")
+			w.clock.Advance(time.Millisecond)
+		}
+		require.Equal(t, 1, w.count(`select count(*) from event_deliveries where status = 'failed'`))
 	})
 
 	t.Run("ASecretIsRotatedWithoutALoss", func(t *testing.T) {
@@ -417,6 +443,7 @@ func TestWhereEventsArePosted(t *testing.T) {
 	} {
 		require.Error(t, public.CheckURL(url), url)
 	}
+	require.EqualError(t, public.CheckURL("http://example.com/"), "url must begin with https://; http takes a network of EVENTS_ALLOW_PRIVATE_TARGETS")
 	for _, url := range []string{"https://example.com/hooks?x=1", "https://93.184.216.34:8443/", "https://[2606:2800:220:1:248:1893:25c8:1946]/"} {
 		require.NoError(t, public.CheckURL(url), url)
 	}
@@ -425,7 +452,8 @@ func TestWhereEventsArePosted(t *testing.T) {
 	require.NoError(t, allowed.CheckURL("http://127.0.0.1:9000/"))
 	require.NoError(t, allowed.CheckURL("https://127.0.0.1/"))
 	require.NoError(t, allowed.CheckURL("https://93.184.216.34/"))
-	require.Error(t, allowed.CheckURL("http://93.184.216.34/"), "in plain text to allowed networks only")
+	require.ErrorContains(t, allowed.CheckURL("http://93.184.216.34/"), "url must begin with https://; http takes a network of EVENTS_ALLOW_PRIVATE_TARGETS",
+		"in plain text to allowed networks only")
 	require.Error(t, allowed.CheckURL("https://10.0.0.1/"))
 }
 

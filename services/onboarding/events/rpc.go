@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/request"
 )
@@ -118,7 +119,7 @@ func (s *RPC) StreamEvents(
 // wantedTypes reads which part of the log is asked for. In a query, types may be separated by commas, too.
 func wantedTypes(after int64, types []string) ([]string, error) {
 	if after < 0 {
-		return nil, request.Invalid("after must be 0 or a seq")
+		return nil, invalid("after", "after must be 0 or a seq")
 	}
 	if len(types) == 0 {
 		return []string{}, nil
@@ -130,7 +131,7 @@ func wantedTypes(after int64, types []string) ([]string, error) {
 func checkTypes(types []string) error {
 	for _, t := range types {
 		if !slices.Contains(Types(), t) {
-			return request.Invalid("types: there is no %q; the types are %s", shorten(t), strings.Join(Types(), ", "))
+			return invalid("types", "types: there is no %q; the types are %s", shorten(t), strings.Join(Types(), ", "))
 		}
 	}
 	return nil
@@ -157,7 +158,15 @@ func logError(err error) error {
 			fmt.Sprintf("events up to %[1]d are not kept any more: read the state of people anew, then go on with after=%[1]d", deleted.UpTo), 0)
 	}
 	if errors.Is(err, ErrAhead) {
-		return request.Invalid("%s", err.Error())
+		return invalid("after", "%s", err.Error())
 	}
 	return err
+}
+
+// invalid refuses a field by its name: the gateway adds that to the answers of calls, but not to those of streams.
+func invalid(field, format string, args ...any) error {
+	return &rpc.Error{
+		Code: codes.InvalidArgument, Reason: onboardingv1.Reason_REASON_INVALID.String(), Domain: request.Domain,
+		Message: fmt.Sprintf(format, args...), Meta: map[string]string{"field": field},
+	}
 }

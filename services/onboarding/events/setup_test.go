@@ -121,10 +121,7 @@ func (w *world) courier() *events.Courier {
 
 // runner is the queue of deliveries of a process.
 func (w *world) runner(c *events.Courier) *queue.Runner {
-	return queue.NewRunner(queue.Config{
-		Name: events.DeliveriesTable, Store: w.store.Deliveries(), Handlers: map[string]queue.Handler{events.DeliveryType: c.Deliver},
-		Backoff: events.Backoff, Workers: 8, Timeout: events.DeliveryTimeout, Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
-	})
+	return c.Runner(queue.Config{Log: slog.New(slog.DiscardHandler), Now: w.clock.Now})
 }
 
 const sqlTell = `insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)

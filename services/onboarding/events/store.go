@@ -25,7 +25,7 @@ type Store struct {
 // NewStore returns a store on an open pool.
 func NewStore(pool postgres.DB) *Store {
 	return &Store{pool: pool, deliveries: queue.NewQueue(pool, queue.Table{
-		Name: DeliveriesTable, Extra: []string{"subscription_id", "seq", "type"},
+		Name: DeliveriesTable, Extra: []string{"subscription_id", "seq", "type"}, Group: "subscription_id",
 	})}
 }
 

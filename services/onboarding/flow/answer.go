@@ -17,6 +17,7 @@ import (
 type Said struct {
 	Text    string
 	Refused bool // it is a no, or a not now
+	GoesOn  bool // it answers our question whether the texts are to go on
 	Locale  string
 	Zone    *time.Location
 	At      time.Time
@@ -45,21 +46,29 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 		case f.says(said.Locale, yes, text), plain == yes:
 			return Value{Type: YesNo, Text: yes}, true
 		}
+		said.Text = text
+		answer := restated(f.question(s, said.Locale), said)
+		return Value{Type: YesNo, Text: answer}, answer != ""
 	case Choice:
 		if choice, ok := f.choice(s, said, text); ok {
 			return Value{Type: Choice, Text: choice}, true
 		}
 	case Number:
-		if n, ok := f.number(s, text, said.Locale); ok && n >= s.Expect.Min && n <= s.Expect.Max && (!s.Expect.Whole || n == float64(int64(n))) {
-			return Value{Type: Number, Number: n}, true
-		}
+		n, ok := f.number(s, text, said.Locale)
+		v := Value{Type: Number, Number: n}
+		return v, ok && s.Expect.takes(v) && f.Fields[s.Save].fits(v)
 	case Any: // no answer has it
 	case Date:
-		if day, ok := date(text, said); ok {
+		if day, ok := date(text, f.question(s, said.Locale), said); ok {
 			return Value{Type: Date, Text: day}, true
 		}
 	}
 	return Value{}, false
+}
+
+// question returns the text of a step in the language of a locale.
+func (f *Flow) question(s Step, locale string) string {
+	return f.texts[f.Language(locale)].Texts[s.Text]
 }
 
 // IsChoice reports whether a text is one of the words for a choice of the flow, in any of its languages.
@@ -83,12 +92,12 @@ func (f *Flow) says(locale, choice, text string) bool {
 const mostWords = 3
 
 // choice finds the one choice that a text names: by a word of it, else by its place, else by a phrase like "of course". A text that names
-// two is unclear, and so is a denial.
+// two is unclear, and so is a denial, and a promise to answer later.
 func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 	text = norm.NFKC.String(letters.Straight(text)) // a digit of another form is a digit
 	e, choices := f.texts[f.Language(said.Locale)], s.Expect.Choices
 	named, counted, rest := e.named(choices, text)
-	numbers, denied := digits.FindAllString(rest, 2), denies(rest, said.Locale)
+	numbers, denied := digits.FindAllString(rest, 2), denies(rest, said.Locale) || puttingOff.MatchString(rest) && leadOf(text) == ""
 	switch {
 	case len(named) == 0:
 		choice := e.affirms(choices, plainly(text))
@@ -110,23 +119,27 @@ func (f *Flow) choice(s Step, said Said, text string) (string, bool) {
 
 // named lists the choices that a text names, reports whether a word by which it does has a figure, and returns the text without those
 // words. Long words come first: "not often" names not_often, although it has the word of often in it, and phrases like "no problem" and
-// "good morning" name none.
+// "good morning" name none. Of "yesterday morning" the day stays, and names what it is a word of.
 func (e edition) named(choices []string, text string) (named []string, counted bool, rest string) {
-	type word struct{ text, choice string }
+	type word struct{ text, choice, stays string }
 	var words []word
 	for _, choice := range choices {
 		for _, w := range e.words(choice) {
-			words = append(words, word{apart(w), choice})
+			words = append(words, word{text: apart(w), choice: choice})
 		}
 	}
 	rest = " " + apart(text) + " "
 	for _, phrase := range idioms.FindAllString(rest) {
-		words = append(words, word{strings.TrimSpace(phrase), ""})
+		words = append(words, word{text: strings.TrimSpace(phrase)})
+	}
+	for _, phrase := range pastParts.FindAllString(rest) {
+		day, _, _ := strings.Cut(strings.TrimSpace(phrase), " ")
+		words = append(words, word{text: strings.TrimSpace(phrase), stays: day})
 	}
 	slices.SortStableFunc(words, func(a, b word) int { return len(b.text) - len(a.text) })
 	for _, w := range words {
 		for w.text != "" && strings.Contains(rest, " "+w.text+" ") {
-			rest = strings.Replace(rest, " "+w.text+" ", "  ", 1) // two spaces: what stood around it is no row of words
+			rest = strings.Replace(rest, " "+w.text+" ", " "+w.stays+" ", 1) // without w.stays two spaces: what stood around it is no row of words
 			counted = counted || w.choice != "" && digits.MatchString(w.text)
 			if w.choice != "" && !slices.Contains(named, w.choice) {
 				named = append(named, w.choice)
@@ -157,7 +170,8 @@ var numeral = regexp.MustCompile(`[-−]?\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?\b|
 func number(text, locale string) (float64, bool) {
 	text = norm.NFKC.String(text)
 	found := numeral.FindAllStringIndex(text, 2)
-	if row := " " + apart(text) + " "; len(found) != 1 || denies(row, locale) || otherwise.MatchString(row) {
+	row := " " + apart(text) + " "
+	if len(found) != 1 || denies(row, locale) || otherwise.MatchString(row) || puttingOff.MatchString(row) || open.MatchString(text) {
 		return 0, false
 	}
 	before, digits, behind := text[:found[0][0]], text[found[0][0]:found[0][1]], text[found[0][1]:]
@@ -195,20 +209,40 @@ func number(text, locale string) (float64, bool) {
 var (
 	// scaled begins with a word or a sign that changes the size of the number before it.
 	scaled = regexp.MustCompile(`(?i)^\s?(?:k|m|mi|mil|mio|bn|thousand|million|hundred|milh[aãoõ]\w*|cem|dozens?|d[uú]zias?)\b`)
+	// open has a sign of more, or of fewer, than its number: "50+", "me + 3".
+	open = regexp.MustCompile(`[<>≤≥]|\S ?\+`)
 	// grouped is a number with at most one decimal sign, and groups of three before it.
 	grouped = regexp.MustCompile(`^-?(?:\d+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?)$`)
 )
 
-// date finds the day of a text, as 2006-01-02.
-func date(text string, said Said) (string, bool) {
-	if day, err := time.Parse("2006-1-2", text); err == nil {
-		return day.Format(time.DateOnly), true
-	}
-	if row := " " + apart(letters.Joined(text)) + " "; denies(row, said.Locale) || noDay.MatchString(row) {
+// longAgo is how long ago a day with its year may be, as timeparse has it of a day without one. Where the question asks about the past, any
+// day may be.
+const longAgo = 90 * 24 * time.Hour
+
+// date finds the day of a text, as 2006-01-02. Words of what was, as in "it was on Friday", speak of a day that is over.
+func date(text, question string, said Said) (string, bool) {
+	day, ok := dayOf(text, said)
+	row, past := " "+apart(letters.Joined(text))+" ", asksPast.MatchString(" "+fold(question)+" ")
+	if pastDay.MatchString(dayWish.ReplaceAllString(row, " ")) && !(past && day.Before(said.At)) {
 		return "", false
 	}
-	day, ok := timeparse.Day(text, said.Locale, said.zone(), said.At)
-	return day.Format(time.DateOnly), ok
+	return day.Format(time.DateOnly), ok && (past || said.At.Sub(day) < longAgo)
+}
+
+// dayOf reads the words of a day. Where they are not all known, those that leave a day the same are left out: "back wednesday, early".
+func dayOf(text string, said Said) (time.Time, bool) {
+	if day, err := time.Parse("2006-1-2", text); err == nil {
+		return day, true
+	}
+	row := " " + apart(letters.Joined(text)) + " "
+	if denies(row, said.Locale) || noDay.MatchString(row) || puttingOff.MatchString(row) {
+		return time.Time{}, false
+	}
+	if day, ok := timeparse.Day(text, said.Locale, said.zone(), said.At); ok || digits.MatchString(row) || strings.Contains(text, "?") {
+		return day, ok
+	}
+	less := strings.TrimSpace(dayAside.ReplaceAllString(dayAside.ReplaceAllString(row, " "), " ")) // twice, since two may share a space
+	return timeparse.Day(less, said.Locale, said.zone(), said.At)
 }
 
 func isDate(text string) bool {

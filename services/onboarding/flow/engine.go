@@ -191,6 +191,10 @@ func (f *Flow) due(state State, direct bool) SendText {
 
 // said reads an answer.
 func (t *turn) said(s Step, said Said) Decision {
+	if said.GoesOn && s.Kind == Ask { // it answers us, and not the step, which asks again
+		t.state.Key = ""
+		return t.enter(s.ID, true)
+	}
 	value, ok := t.flow.answer(s, said)
 	form := ok && s.Expect.Type != Reply && s.Expect.Type != Text // "tomorrow" is a not now, and a day where a day is asked for
 	if s.Negative != nil && said.Refused && !form {

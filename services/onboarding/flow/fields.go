@@ -76,7 +76,7 @@ const (
 // read returns a value as the first declaration reads it that can.
 func (d Declared) read(name string, given any) (Value, bool) {
 	for _, field := range d[name] {
-		if value, ok := field.ValueOf(given); ok && field.takes(value) {
+		if value, ok := field.ValueOf(given); ok && field.fits(value) && field.takes(value) {
 			return value, true
 		}
 	}
@@ -187,15 +187,38 @@ func (d Declared) form(name string) string {
 	for _, field := range d[name] {
 		switch {
 		case len(field.Asked) > 0:
+		case field.Type == Number:
+			add(valueForms[Number] + field.numbers())
 		case field.most > 0:
 			add(strings.Replace(valueForms[field.Type], valueForms[Text], "a text", 1) +
 				fmt.Sprintf(", at most %d characters long (its limit under fields)", field.most))
+			if field.Type == Any {
+				add(valueForms[Number] + field.numbers())
+			}
 		default:
 			add(valueForms[field.Type])
 		}
 		for _, e := range field.Asked {
-			add(e.form())
+			form := e.form()
+			if e.Type == Number && !field.fitsAll(e) {
+				form += field.numbers()
+			}
+			add(form)
 		}
 	}
 	return strings.Join(forms, " or ")
+}
+
+// numbers says which numbers the field keeps, as the end of a sentence.
+func (f Field) numbers() string {
+	if f.most > 0 {
+		return fmt.Sprintf(" of at most %d characters, since texts show it", maxFigures)
+	}
+	return fmt.Sprintf(" from -%d to %d", maxExact, maxExact)
+}
+
+// fitsAll reports whether the field keeps every number that an answer may be.
+func (f Field) fitsAll(e Expect) bool {
+	fits := func(n float64) bool { return f.fits(Value{Type: Number, Number: n}) }
+	return fits(e.Min) && fits(e.Max) && (e.Whole || f.most == 0)
 }

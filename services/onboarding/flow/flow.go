@@ -79,7 +79,7 @@ type Field struct {
 	Type    Type
 	Private bool // it stays out of events
 	Limit   int  // how many characters of it a text shows; 0 for shownText
-	most    int  // how many the host application may set; 0 for maxText
+	most    int  // how many the host application may set; 0 for maxText, and of a number for any that is kept exactly
 	// Asked has the forms in which steps of the flow ask for it; only Declared fills it.
 	Asked []Expect
 }

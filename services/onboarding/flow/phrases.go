@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading"
 	"paceline.internal/platform/reading/languages"
+	"paceline.internal/services/onboarding/goals/timeparse"
 	"paceline.internal/services/onboarding/words"
 )
 
@@ -25,8 +26,25 @@ var (
 	idioms     = spoken.Regexp(` (?:{idiom}) `)
 	otherwise  = spoken.Regexp(` (?:{other-figure}) `)
 	noDay      = spoken.Regexp(` (?:{no-day}) `)
+	pastDay    = spoken.Regexp(` (?:{past-day}) `)
+	pastParts  = spoken.Regexp(` (?:{past-part}) `)
+	dayWish    = spoken.Regexp(` (?:{day-wish}) `)
+	dayAside   = spoken.Regexp(` (?:{day-aside}) `)
+	asksPast   = spoken.Regexp(` (?:{asks-past}) `)
+	puttingOff = spoken.Regexp(` (?:{put-off}) `)
+	nodding    = spoken.Regexp(`^ (?:{plain-yes} )+`)
+	shaking    = spoken.Regexp(`^ {plain-nay} `)
+	opening    = spoken.Regexp(`^ {clause-begin} `)
+	echoing    = spoken.Regexp(`^ {clause-echo} $`)
+	contrary   = spoken.Regexp(` {clause-contrary} `)
+	hindered   = spoken.Regexp(` {hindrance} `)
+	undoing    = spoken.Regexp(` {undoing} `)
+	agreed     = spoken.Regexp(` {plain-yes} `)
+	refusing   = spoken.Regexp(`^ {deny-begin} `)
+	affirming  = spoken.Regexp(`^ {affirm-whole} $`)
 	counting   = spoken.Regexp(` {how-many} `)
 	courtesies = languages.Together().Regexp(` (?:{courtesy}|{greeting}) `)
+	polite     = languages.Together().Regexp(` {courtesy} `)
 	because    = strings.Join(languages.Together().Lines("joint"), "|")
 	// explained is a number with its own sentence: "4, but I waited", "it was great, 5".
 	explained = regexp.MustCompile(`(?i)^\s*\d+\s*(?:[.,;:!)–—-](?:\s|$)|(?:` + because + `)\s)|[.,;:!–—-]\s+\d+\s*[.!]*$`)
@@ -78,6 +96,66 @@ func plainly(text string) string {
 	return ""
 }
 
+// longestClause is the most words of a clause that says a yes or a no again. A longer one tells a story.
+const longestClause = 7
+
+// broken is a first word that a sign separates from the next one: "não, posso" is no "não posso".
+var broken = regexp.MustCompile(`^[^\pL]*\pL+ ?[^\pL\pM\s']`)
+
+// leadOf returns the yes or no that a text begins with.
+func leadOf(text string) string {
+	switch row := " " + apart(letters.Joined(text)) + " "; {
+	case nodding.MatchString(row):
+		return yes
+	case shaking.MatchString(row):
+		return no
+	}
+	return ""
+}
+
+// restated reads a yes or a no that a clause says again or explains, or that is a clause alone: "yes it does", "no, it's broken",
+// "não posso". A clause that may mean the other one, or something else, leaves it unclear, and so does a question.
+func restated(question string, said Said) string {
+	row := polite.ReplaceAllString(" "+apart(letters.Joined(said.Text))+" ", " ")
+	if l, found := words.All().Closest(said.Locale); found && l.Has("answer-letter", strings.TrimSpace(row)) {
+		return yes
+	}
+	lead, clause := leadOf(said.Text), nodding.ReplaceAllString(shaking.ReplaceAllString(row, " "), " ")
+	number := len(strings.Fields(clause))
+	timed := timeparse.Read(said.Text, said.Locale, said.zone(), said.At).Kind != timeparse.None
+	other := contrary.MatchString(clause) || puttingOff.MatchString(row) || idioms.MatchString(row)
+	if number == 0 || number > longestClause || timed || other || strings.ContainsAny(said.Text, "?¿") || digits.MatchString(row) {
+		return ""
+	}
+	asks := " " + fold(reading.WithoutFooters(question)) + " "
+	inverse := hindered.MatchString(asks) || undoing.MatchString(asks) // "Do you want to cancel?"
+	refused := refusing.MatchString(row) && !broken.MatchString(said.Text)
+	switch doubtful := inverse || undoing.MatchString(clause) || agreed.MatchString(clause); { // "não vou" may mean that they cancel
+	case refused && doubtful:
+		return ""
+	case refused:
+		return no
+	case lead == "" && !inverse && affirming.MatchString(row):
+		return yes
+	}
+	return fitting(lead, clause, inverse)
+}
+
+// fitting returns the yes or no before a clause if the clause fits it. A question about what is broken or ends turns that round.
+func fitting(lead, clause string, inverse bool) string {
+	denied := slices.ContainsFunc(languages.All(), func(l languages.Language) bool { return denies(clause, l.Locale) })
+	hinders, undoes, echoes := hindered.MatchString(clause), undoing.MatchString(clause), echoing.MatchString(clause)
+	switch {
+	case !echoes && !(inverse && undoes) && !opening.MatchString(clause):
+	case lead == yes && !denied && (echoes || (hinders || undoes) == inverse):
+		return yes
+	case lead == yes, agreed.MatchString(clause), denied && undoes:
+	case lead == no && !inverse && (denied || hinders), lead == no && inverse && (echoes && denied || !denied && !hinders && !undoes):
+		return no
+	}
+	return ""
+}
+
 // placeOf reads the place, from 1, that is all that a text says: "2", "option 2 please", "two". It is 0 for any other text: "after 4" and
 // "2 people" are none.
 func placeOf(text string) int {
@@ -114,7 +192,7 @@ func (e edition) affirms(choices []string, answer string) string {
 // number reads the number that a step asks for. In the answer to a scale it is a rating, and no time, length or count of other things.
 func (f *Flow) number(s Step, text, locale string) (float64, bool) {
 	text = letters.Straight(text)
-	rates := s.Expect.rates(f.texts[f.Language(locale)].Texts[s.Text])
+	rates := s.Expect.rates(f.question(s, locale))
 	if rates {
 		text = norm.NFKC.String(text)
 		if match := outOf.FindStringSubmatch(text); match != nil && match[2] == figure(s.Expect.Max) {
@@ -133,4 +211,5 @@ func (e Expect) rates(question string) bool {
 	return e.Max <= 10 && !counts && slices.Contains(named, figure(e.Min)) && slices.Contains(named, figure(e.Max))
 }
 
-func figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+// figure writes a number as short as it is read again.
+func figure(n float64) string { return strconv.FormatFloat(n+0, 'f', -1, 64) } // -0 is 0

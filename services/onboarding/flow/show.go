@@ -43,12 +43,33 @@ func (f *Flow) show(in string, v Value) string {
 	return letters.Plain(strings.Join(strings.Fields(v.Text), " "))
 }
 
-// showNumber writes a number with the decimal separator of the language. Thousands stay together: a number may be that of an order.
+// showNumber writes a number with the decimal separator of the language. Thousands stay together: a number may be that of an order. It is
+// empty for one that Figures refuses.
 func showNumber(in string, n float64) string {
-	plain := strconv.FormatFloat(n, 'f', -1, 64)
+	plain, _ := Figures(n)
 	whole, fraction, _ := strings.Cut(plain, ".")
 	if fraction == "" {
 		return whole
 	}
-	return message.NewPrinter(language.Make(in)).Sprint(decimal.Decimal(n, decimal.NoSeparator(), decimal.MaxFractionDigits(len(fraction))))
+	n, _ = strconv.ParseFloat(plain, 64)
+	written := message.NewPrinter(language.Make(in)).Sprint(decimal.Decimal(n, decimal.NoSeparator(), decimal.MaxFractionDigits(len(fraction))))
+	return letters.Plain(written) // some languages have a minus that GSM-7 does not have
+}
+
+// maxFigures bounds the characters of a number that a text shows, with its sign and its decimal separator.
+const maxFigures = 12
+
+// Figures writes a number in at most 12 characters, with fewer decimals where it has more. It reports false, and writes nothing, where the
+// whole number is longer: a part of it is another number.
+func Figures(n float64) (string, bool) {
+	plain := figure(n)
+	if len(plain) > maxFigures {
+		whole, _, _ := strings.Cut(plain, ".")
+		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(n, 'f', max(maxFigures-len(whole)-1, 0), 64), 64)
+		plain = figure(rounded)
+	}
+	if len(plain) > maxFigures {
+		return "", false
+	}
+	return plain, true
 }

@@ -254,7 +254,10 @@ func (f *Flow) longest(language, name string) (all []string) {
 	}
 	switch f.Fields[name].Type {
 	case Number:
-		return []string{strings.Repeat("9", 12)}
+		for _, n := range []float64{1e12 - 1, -1e9 + 0.5} { // the longest, without and with a sign and decimals
+			all = append(all, showNumber(language, n))
+		}
+		return all
 	case Date:
 		for month := time.January; month <= time.December; month++ {
 			day := time.Date(2026, month, 20, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
@@ -305,10 +308,14 @@ func (f *Flow) placeholders() map[string]bool {
 	return shown
 }
 
-// bound limits the fields that the host application alone sets to what the texts show of them. Declared limits the others.
+// bound limits the fields that the host application alone sets, and all numbers, to what the texts show of them. Declared limits the others.
 func (f *Flow) bound() {
 	shown := f.placeholders()
 	for name, field := range f.Fields {
+		if shown[name] && field.Type == Number {
+			field.most = maxFigures
+			f.Fields[name] = field
+		}
 		if (shown[name] || field.Limit > 0) && !f.asks(name) && (field.Type == Text || field.Type == Choice || field.Type == Any) {
 			field.most = f.shown(name)
 			f.Fields[name] = field

@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -75,12 +76,28 @@ func (f Field) ValueOf(decoded any) (Value, bool) {
 func (f Field) Parse(written string) (Value, bool) {
 	if f.Type == Number {
 		n, err := strconv.ParseFloat(written, 64)
-		return Value{Type: Number, Number: n}, err == nil
+		v := Value{Type: Number, Number: n}
+		return v, err == nil && f.fits(v)
 	}
 	if f.Type == YesNo {
 		return Value{Type: YesNo, Text: written}, written == yes || written == no
 	}
 	return f.ValueOf(written)
+}
+
+// maxExact is the greatest number up to which every whole number is kept as it is given.
+const maxExact = 1<<53 - 1
+
+// fits reports whether a number can be kept as it is given, and shown by a text that shows the field. Fields keep longer ones from releases
+// that did not ask this.
+func (f Field) fits(v Value) bool {
+	switch {
+	case v.Type != Number:
+		return true
+	case f.most > 0:
+		return len(figure(v.Number)) <= maxFigures
+	}
+	return math.Abs(v.Number) <= maxExact
 }
 
 // maxText bounds a text that is stored in a field, in characters.

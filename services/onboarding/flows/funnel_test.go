@@ -1,12 +1,15 @@
 package flows_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/onboardingtest"
 )
@@ -68,5 +71,27 @@ func TestFunnel(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, funnel(b).Open, "nobody stands there any more")
+	})
+	onboardingtest.Subtest(t, "CountsTheAnswersOfOlderVersions", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		publish := func(change ...string) {
+			t.Helper()
+			newer := maps.Clone(onboardingtest.Visit)
+			newer["flow.yaml"] = strings.NewReplacer(change...).Replace(newer["flow.yaml"])
+			_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
+			require.NoError(t, err)
+		}
+		silent, _ := b.Visited()
+		b.Reply(silent, "sure")
+		b.Clock.Advance(24 * time.Hour)
+		b.Pass(time.Minute)
+		publish("hello: {send", "hello: {state: \"visit:met\", send")
+		p := b.Person()
+		_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: "visit"})
+		require.NoError(t, err)
+		b.Reply(p, "sure")
+		publish("hello", "greeting", "  day:\n", "  which:\n", "then: day}", "then: which}")
+		found := funnel(b)
+		require.Equal(t, []any{2, 2, 1}, []any{found.Steps["hello"].Reached, found.Steps["hello"].Answered, found.Steps["day"].Silent})
+		require.Len(t, found.Steps, 2, "no state is a step")
 	})
 }

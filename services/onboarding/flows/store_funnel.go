@@ -2,7 +2,10 @@ package flows
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,6 +54,9 @@ type funnelRow struct {
 	FunnelStep
 }
 
+// replies returns what is counted by the state in which a step waits.
+func (r funnelRow) replies() FunnelStep { return FunnelStep{Answered: r.Answered, Silent: r.Silent} }
+
 func (c *Funnel) add(step string, n FunnelStep) {
 	if n == (FunnelStep{}) {
 		return
@@ -66,12 +72,7 @@ func (c *Funnel) add(step string, n FunnelStep) {
 // Funnel counts who stand at each step of a flow, and how far those came who began in the last 30 days, whole days by UTC.
 func (s *Store) Funnel(ctx context.Context, orgID string, f *flow.Flow, now time.Time) (c Funnel, err error) {
 	c = Funnel{Since: now.Add(-funnelFor).UTC().Truncate(24 * time.Hour), Steps: map[string]*FunnelStep{}}
-	waits := map[string]string{}
-	for id, step := range f.Steps {
-		if step.Waits {
-			waits[step.State] = id
-		}
-	}
+	waits := waitsIn(f)
 	rows, err := s.pool.Query(ctx, sqlFunnel, postgres.Args{"org": orgID, "flow": f.Name, "since": c.Since})
 	if err != nil {
 		return Funnel{}, fmt.Errorf("read the counts of a flow: %w", err)
@@ -80,15 +81,73 @@ func (s *Store) Funnel(ctx context.Context, orgID string, f *flow.Flow, now time
 	if err != nil {
 		return Funnel{}, fmt.Errorf("read the counts of a flow: %w", err)
 	}
+	var older []funnelRow
 	for _, r := range found {
 		c.Began, c.Open = c.Began+r.Began, c.Open+r.Now
+		replies := r.replies()
 		if step, ok := waits[r.Step]; ok {
-			c.add(step, FunnelStep{Answered: r.Answered, Silent: r.Silent})
+			c.add(step, replies)
+		} else if replies != (FunnelStep{}) {
+			older = append(older, r)
 		}
 		r.Answered, r.Silent = 0, 0
 		c.add(r.Step, r.FunnelStep)
 	}
-	return c, nil
+	return c, s.addOlder(ctx, orgID, f.Name, &c, older)
+}
+
+// waitsIn returns the steps of a flow that wait, by the states in which they do.
+func waitsIn(f *flow.Flow) map[string]string {
+	waits := map[string]string{}
+	for _, id := range f.Order {
+		if step := f.Steps[id]; step.Waits {
+			waits[step.State] = id
+		}
+	}
+	return waits
+}
+
+// olderVersions bounds the versions that are searched for the step of a state.
+const olderVersions = 50
+
+// addOlder adds what is counted by states that the current version does not have to the steps of older versions: the state of a step is its
+// name unless the version says another.
+func (s *Store) addOlder(ctx context.Context, orgID, name string, c *Funnel, rows []funnelRow) error {
+	rows = slices.DeleteFunc(rows, func(r funnelRow) bool {
+		id, named := strings.CutPrefix(r.Step, name+":")
+		if named = named && c.Steps[id] != nil; named {
+			c.add(id, r.replies())
+		}
+		return named
+	})
+	if len(rows) == 0 {
+		return nil
+	}
+	versions, err := s.Versions(ctx, orgID, name, 0, olderVersions)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		if len(rows) == 0 {
+			return nil
+		}
+		f, err := s.Version(ctx, orgID, name, v.Version)
+		if errors.Is(err, flow.ErrUnreadable) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		waits := waitsIn(&f)
+		rows = slices.DeleteFunc(rows, func(r funnelRow) bool {
+			id, has := waits[r.Step]
+			if has {
+				c.add(id, r.replies())
+			}
+			return has
+		})
+	}
+	return nil
 }
 
 // foldedAtOnce bounds the changes of one statement.

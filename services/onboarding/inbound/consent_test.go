@@ -91,6 +91,21 @@ func TestAmbiguousWords(t *testing.T) {
 		b.Completes(p)
 	})
 
+	onboardingtest.Subtest(t, "YesAtAQuestionIsNotItsAnswer", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Visited()
+		b.Reply(p, "sure")
+		b.Pass(time.Second)
+		b.Reply(p, "leave me alone")
+		b.Reply(p, "yes")
+		b.Pass(time.Second)
+		const hello, ask = "Hi Ana, may we come by?", "Which day suits you, Monday or Tuesday?"
+		require.Equal(t, []string{hello, ask, ask}, b.Said(p), "it is asked again, not called unclear")
+		require.Equal(t, session.Token("visit:day"), b.Session(r.ID).Token)
+		b.Reply(p, "Monday")
+		b.Pass(time.Second)
+		require.NotEqual(t, session.Token("visit:day"), b.Session(r.ID).Token)
+	})
+
 	// Messaging holds the person from the words on; that is TestWordsThatMayBeAnOptOut there.
 	onboardingtest.Subtest(t, "ResumingTheSessionJudgesThemAndEndsTheirHold", setup, func(t *testing.T, b *bundle) {
 		p, r := b.Activated()

@@ -58,7 +58,7 @@ func (in *Service) takeConsent(ctx context.Context, t text) (bool, error) {
 		}
 	}
 	switch {
-	case t.LiftsHold: // the session was resumed, and the yes may be its answer, too
+	case t.LiftsHold: // the session was resumed; where it waits for any reply, the yes is one
 		t.view = &conversation.View{}
 		return in.takeReply(ctx, t)
 	case t.Effect == conversation.EffectNone:

@@ -20,6 +20,7 @@ import (
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // Services lists the services that the client calls.
@@ -251,6 +252,7 @@ func (c *Client) Record(
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: from.Session.ProfileID,
 		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(), UnderstandsPreferences: true, Locale: from.Locale,
 		AccountSid: m.Account, OwnerOrgId: m.Owner, ListedBefore: m.Before, ListedAfter: m.After,
+		Distressed: from.Session.ProfileID != "" && tickets.Distressed(m.Body, from.Distress),
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:

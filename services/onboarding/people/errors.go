@@ -17,7 +17,7 @@ var (
 	ErrNoProfile = errors.New("there is no such profile in this organisation")
 	ErrOnHold    = errors.New("the person is on a safety hold; release the profile first")
 	ErrOptedOut  = errors.New("the person has opted out; they opt in again by texting START")
-	ErrNoSender  = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
+	ErrNoSender  = errors.New("the organisation owns no number to send from; add one with POST /v1/senders")
 	// ErrSettingsChanged refuses a change of settings that another one came before.
 	ErrSettingsChanged = errors.New("the settings were changed meanwhile: GET /v1/settings, and send the change again with that version")
 	// ErrSuspended refuses what an organisation would send while it is suspended.

@@ -47,12 +47,13 @@ func pauseOf(ctx context.Context, db postgres.DB, orgID string) (*SchedulingPaus
 	return &p, nil
 }
 
-// sqlPauseScheduling leaves a pause that holds as it is, with one exception: a pause of PauseAll becomes that of the first operator who
-// asks for one, and then only operators lift it. The statement returns a row because it updates one.
+// sqlPauseScheduling leaves a pause that holds as it is, with two exceptions: a pause of PauseAll becomes that of the first operator who
+// asks for one, and then only operators lift it; and one without a reason takes the first that is given. The statement returns a row
+// because it updates one.
 const sqlPauseScheduling = `
 insert into scheduling_pauses as z (org_id, reason, paused_at, paused_by) values (@org, @reason, @at, current_actor())
 on conflict (org_id) do update set paused_by = coalesce(z.paused_by, excluded.paused_by),
-    reason = case when z.paused_by is null and excluded.paused_by is not null then excluded.reason else z.reason end
+    reason = case when z.reason = '' or z.paused_by is null and excluded.paused_by is not null then excluded.reason else z.reason end
 returning paused_at, paused_by::text, reason`
 
 // PauseScheduling pauses an organisation from the next statement of any replica on, and returns the pause that holds.

@@ -37,15 +37,21 @@ func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move 
 			m.Mode = Interviewing
 		}
 	case flow.Finished:
+		if r.Flow != "" { // the built-in conversation has but one
+			m.Outcome = do.Outcome
+		}
 		if do.Host {
 			m.Mode = Interviewing
 		} else {
-			m.Status, m.Reason = Closed, "ended: "+do.Outcome
+			m.Status, m.Reason = Closed, ended+do.Outcome
 		}
 	case flow.Defer, flow.Ignore:
 	}
 	return m
 }
+
+// ended begins the reason of a session that its flow has closed, and the detail of the entry that says so.
+const ended = "ended: "
 
 // HandedOver begins the reason of a session that waits for an operator because its flow says so.
 const HandedOver = "the flow hands the person over: "
@@ -104,10 +110,26 @@ func AfterStep(f *flow.Flow, r Record, person flow.Person, at flow.State, accept
 // Advanced returns the timeline entry of a move by a flow.
 func (m Move) Advanced(trigger Trigger) Entry {
 	e := Entry{At: m.At, Kind: KindAdvanced, From: m.From.Token, To: m.Token, Trigger: trigger}
-	if m.Status.Parked() {
+	switch {
+	case m.Status.Parked():
 		e.Kind, e.Detail = KindParked, m.Reason
-	} else if m.Starts != "" {
+	case m.Starts != "":
 		e.Detail = m.Starts // session.completed tells it
+	case m.Outcome != "" && m.Status != Closed: // of a closed one the detail is the next flow: ShowOutcome adds its outcome
+		e.Detail = ended + m.Outcome
 	}
 	return e
+}
+
+// ShowOutcome adds the outcome of a flow to the entry of its end, in a session that it closed: the reason of the session has it.
+func ShowOutcome(r Record, timeline []Entry) {
+	if r.Status != Closed || !strings.HasPrefix(r.Reason, ended) {
+		return
+	}
+	for i, e := range slices.Backward(timeline) {
+		if e.Kind == KindAdvanced {
+			timeline[i].Detail = r.Reason
+			return
+		}
+	}
 }

@@ -104,6 +104,7 @@ type Move struct {
 	SilentAt time.Time // a silence is acted on then; zero for never
 	Calls    bool      // the host application is called now
 	Starts   string    // the flow that follows this one
+	Outcome  string    // of the flow, which is over
 	// Ticket is opened for the person; nil for none.
 	Ticket *flow.OpenTicket
 	// Anew says that the conversation goes on in a new place, although nothing but its parking ends.

@@ -18,8 +18,11 @@ func TestDistressed(t *testing.T) {
 	require.False(t, tickets.Distressed("I want to die", []string{}), "the organisation wants none")
 	for _, text := range []string{
 		"please stop, I want to die", "I'm going to kill myself", "quero morrer", "vou me matar", "quiero morir", "Suicide", "j'ai envie de mourir",
+		"im done. theres no point living anymore", "quero sumir, nao quero mais viver", "queria acabar com a minha vida",
 	} {
 		require.True(t, tickets.Distressed(text, nil), text)
 	}
-	require.False(t, tickets.Distressed("I hurt my knee at work", nil))
+	for _, text := range []string{"I hurt my knee at work", "tenho muita vontade de viver", "no point in waiting"} {
+		require.False(t, tickets.Distressed(text, nil), text)
+	}
 }

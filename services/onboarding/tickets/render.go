@@ -3,11 +3,11 @@ package tickets
 import (
 	"context"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -37,7 +37,7 @@ func values(ctx context.Context, of person, orgID, profileID string) (map[string
 		case string:
 			known[name] = v
 		case float64:
-			known[name] = strconv.FormatFloat(v, 'f', -1, 64)
+			known[name], _ = flow.Figures(v) // one that is too long is as good as none
 		}
 	}
 	known["first_name"] = catalog.ReadableName(p.FirstName)

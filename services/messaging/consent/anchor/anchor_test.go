@@ -426,6 +426,16 @@ func TestAnchors(t *testing.T) {
 		})
 	}
 
+	t.Run("AFolderThatIsMissingIsNotBlamedOnTheDatabase", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		e.note(ada, "letter 3")
+		e.writer.Dir = filepath.Join(t.TempDir(), "missing")
+		_, err := e.writer.Once(t.Context())
+		require.ErrorContains(t, err, "anchor the ledgers in LEDGER_ANCHOR_DIR: open ")
+		require.NotErrorIs(t, err, sms.ErrUnanswered)
+	})
+
 	t.Run("ACrashBetweenTheFileAndTheDatabaseIsHarmless", func(t *testing.T) {
 		t.Parallel()
 		e := anchored(t)

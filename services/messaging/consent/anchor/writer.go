@@ -62,6 +62,7 @@ type Writer struct {
 // Once anchors a batch of ledgers and reports whether there may be more.
 func (w *Writer) Once(ctx context.Context) (more bool, err error) {
 	var written *Statement
+	var unwritten error // of the file: the database is not to blame
 	n, err := w.Due(ctx, AtOnce, func(last Last, due []Ledger) (*Statement, error) {
 		s := &Statement{Number: last.Number + 1, At: w.Now().UTC().Truncate(time.Microsecond), Previous: last.Hash}
 		for _, l := range due {
@@ -73,8 +74,12 @@ func (w *Writer) Once(ctx context.Context) (more bool, err error) {
 			return nil, err
 		}
 		written = s
-		return s, appendLine(filepath.Join(w.Dir, "anchors-"+s.At.Format(time.DateOnly)+".jsonl"), line)
+		unwritten = appendLine(filepath.Join(w.Dir, "anchors-"+s.At.Format(time.DateOnly)+".jsonl"), line)
+		return s, unwritten
 	})
+	if unwritten != nil {
+		return false, fmt.Errorf("anchor the ledgers in LEDGER_ANCHOR_DIR: %w", unwritten)
+	}
 	if err != nil {
 		return false, fmt.Errorf("anchor the ledgers: %w", err)
 	}

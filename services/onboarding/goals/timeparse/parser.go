@@ -247,18 +247,51 @@ func (p *parser) found() string {
 }
 
 // gap has what goes with a time where it is cut out of a text.
-var gap = regexp.MustCompile(`[\s,;–—(-]*\x00(?:[\s,;:–—).-]*[!?.…]*$|[\s,;:–—).-]*)`)
+var gap = regexp.MustCompile(`[\s,;–—(-]*\x00(?:[\s,;:–—).!?…-]*\x00)*(?:[\s,;:–—).-]*[!?.…]*$|[\s,;:–—).-]*)`)
 
-// goal returns the text without its words of time.
+// goal returns the text without its words of time, and without the courtesies at its end.
 func (p *parser) goal() string {
 	var b strings.Builder
 	at := 0
-	for _, e := range p.elements {
-		if !e.named && e.kind != aDuration {
-			b.WriteString(p.text[at:p.items[e.from].start] + "\x00")
-			at = p.items[e.to-1].end
+	leave := func(from, to int) {
+		b.WriteString(p.text[at:p.items[from].start] + "\x00")
+		at = p.items[to-1].end
+	}
+	last := p.lastWord()
+	for i := 0; i < len(p.items); i++ {
+		switch e := p.items[i].in; {
+		case e != nil && !e.named && e.kind != aDuration:
+			leave(e.from, e.to)
+			i = e.to - 1
+		case i > last && p.courteous(i):
+			leave(i, i+1)
 		}
 	}
 	goal := gap.ReplaceAllString(b.String()+p.text[at:], " ")
 	return strings.TrimRight(strings.Join(strings.Fields(goal), " "), " ,;:-–—(")
+}
+
+// lastWord returns the last item that is no time, sign or courtesy, -1 where there is none.
+func (p *parser) lastWord() int {
+	for i := len(p.items) - 1; i >= 0; i-- {
+		it := &p.items[i]
+		timed := it.in != nil && !it.in.named && it.in.kind != aDuration
+		if sign := it.kind != 'a' && it.digits == 0; !timed && !sign && !p.courteous(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// courteous reports whether an item is a courtesy, and not what somebody is to be told: "tell Ana thanks", "say please".
+func (p *parser) courteous(i int) bool {
+	before := p.item(i - 1)
+	switch it := &p.items[i]; {
+	case it.is("please"):
+		return !before.is("report") || before.is("remind")
+	case it.is("thanks"):
+		told := slices.ContainsFunc(p.items[:i], func(it item) bool { return it.is("report") && !it.is("remind") })
+		return !told || i == 0 || before.in != nil || before.kind != 'a' || before.is("please")
+	}
+	return false
 }

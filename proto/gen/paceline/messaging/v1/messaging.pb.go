@@ -1220,7 +1220,9 @@ type RecordInboundRequest struct {
 	// listed, the list says which came first, and not when they reached us.
 	ListedBefore []string `protobuf:"bytes,17,rep,name=listed_before,json=listedBefore,proto3" json:"listed_before,omitempty"`
 	// The same after this message.
-	ListedAfter   []string `protobuf:"bytes,18,rep,name=listed_after,json=listedAfter,proto3" json:"listed_after,omitempty"`
+	ListedAfter []string `protobuf:"bytes,18,rep,name=listed_after,json=listedAfter,proto3" json:"listed_after,omitempty"`
+	// Whether it has words of distress: a person of the organisation is called, and the person is not asked whether the texts are to stop.
+	Distressed    bool `protobuf:"varint,19,opt,name=distressed,proto3" json:"distressed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1379,6 +1381,13 @@ func (x *RecordInboundRequest) GetListedAfter() []string {
 		return x.ListedAfter
 	}
 	return nil
+}
+
+func (x *RecordInboundRequest) GetDistressed() bool {
+	if x != nil {
+		return x.Distressed
+	}
+	return false
 }
 
 // RecordInboundResponse is the stored message and its effect on consent, the same on every repeat.
@@ -5416,7 +5425,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\xee\x04\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\x8e\x05\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -5442,7 +5451,10 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\fowner_org_id\x18\x10 \x01(\tR\n" +
 	"ownerOrgId\x12#\n" +
 	"\rlisted_before\x18\x11 \x03(\tR\flistedBefore\x12!\n" +
-	"\flisted_after\x18\x12 \x03(\tR\vlistedAfter\"\xe9\x02\n" +
+	"\flisted_after\x18\x12 \x03(\tR\vlistedAfter\x12\x1e\n" +
+	"\n" +
+	"distressed\x18\x13 \x01(\bR\n" +
+	"distressed\"\xe9\x02\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +

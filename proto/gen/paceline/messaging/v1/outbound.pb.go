@@ -49,7 +49,7 @@ type QueuedText struct {
 	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
 	// How many attempts failed.
 	Attempts int32 `protobuf:"varint,11,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// Why it failed: expired, opted_out, rejected, undecided, given_up or error; empty unless it did.
+	// Why it failed: expired, opted_out, reminders_off, rejected, undecided, given_up or error; empty unless it did.
 	Failure string `protobuf:"bytes,12,opt,name=failure,proto3" json:"failure,omitempty"`
 	// The same in words, or why a pending text has not been sent yet, and what to do about it.
 	Explanation string `protobuf:"bytes,13,opt,name=explanation,proto3" json:"explanation,omitempty"`
