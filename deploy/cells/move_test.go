@@ -152,7 +152,7 @@ func (b *bundle) acts(environ map[string]string) bool {
 		b.one(environ["MESSAGING_DATABASE_URL"], `select count(*) from organisations where org_id = $1 and status <> 'active'`, b.org) == 0
 }
 
-// TestMoveBehindPoolers moves an organisation between cells whose services reach their databases through PgBouncer.
+// TestMoveBehindPoolers moves an organisation between cells that reach their databases through PgBouncer.
 func TestMoveBehindPoolers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 // backupCommand backs up the servers of both databases.
 type backupCommand struct {
 	To         string `required:"" type:"path" placeholder:"DIR" help:"A new folder."`
-	Onboarding string `placeholder:"URL" help:"Of a login that may replicate. Default: ONBOARDING_DATABASE_URL."`
+	Onboarding string `placeholder:"URL" help:"Of a login that may replicate. Default: ONBOARDING_DATABASE_DIRECT_URL, else ONBOARDING_DATABASE_URL."`
 	Messaging  string `placeholder:"URL" help:"The same for messaging's database, where that is on another server."`
 }
 
@@ -31,7 +32,8 @@ instant at which it ended; for any later instant keep the WAL, too: docs/deploy.
 func (c *backupCommand) Run(ctx context.Context, t terminal) error {
 	return backup.Backup{
 		OnboardingURL: t.environ["ONBOARDING_DATABASE_URL"], MessagingURL: t.environ["MESSAGING_DATABASE_URL"],
-		OnboardingAs: c.Onboarding, MessagingAs: c.Messaging, To: c.To, Version: process.Version("paceline"), Now: time.Now, Out: t.out,
+		OnboardingAs: cmp.Or(c.Onboarding, t.environ["ONBOARDING_DATABASE_DIRECT_URL"]), MessagingAs: c.Messaging, To: c.To,
+		Version: process.Version("paceline"), Now: time.Now, Out: t.out,
 	}.Run(ctx)
 }
 

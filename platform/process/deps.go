@@ -105,7 +105,7 @@ func Scope(ctx context.Context, caller rpc.Principal) context.Context {
 	}
 }
 
-// wallClock reads the machine's clock in microseconds, as Postgres keeps times: what a call answers is what is read later.
+// wallClock reads the machine's clock in microseconds, as Postgres keeps times, so an answer has the time that is read later.
 func wallClock() time.Time {
 	now := time.Now()
 	return now.Add(-time.Duration(now.Nanosecond() % 1000)) // unlike Truncate it keeps the monotonic reading

@@ -19,7 +19,7 @@ func TestGroups(t *testing.T) {
 		b.queue = queue.NewQueue(b.pool, queue.Table{Name: "jobs", Group: "event_type"})
 		return b
 	}
-	// adds stores jobs of a group, each of its own subject.
+	// adds stores jobs of a group, each with another subject.
 	adds := func(b *bundle, group string, n int) {
 		var jobs []queue.New
 		for range n {

@@ -42,7 +42,7 @@ func openForChecks(ctx context.Context, cfg Config) (on onDatabase, closeDatabas
 	}, closeDatabase
 }
 
-// sqlOtherKey counts the organisations that have erased people under another key, whose new people no claim texts.
+// sqlOtherKey counts the organisations that have erased people under another key: no claim texts new people.
 const sqlOtherKey = `select count(distinct org_id) from suppressions where key_id <> $1`
 
 // lookAtErasure looks at whether people can be erased, and whether those that were are found: a claim refuses what this refuses.

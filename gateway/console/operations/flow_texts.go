@@ -98,7 +98,7 @@ func asTyped(text string) string { return strings.TrimSpace(strings.ReplaceAll(t
 
 // saveTexts saves what was typed into the draft, and no more: another text may have changed since the page was drawn. Of an outdated draft
 // the page has "kept" name its texts, which are saved for the version that is current now. What is refused stays in the form. The button
-// that publishes sends the same form, so that what is published is what the form has.
+// that publishes sends the same form, so the texts of the form are published.
 func (p *Pages) saveTexts(r *http.Request) (Page, error) {
 	in := &onboardingv1.SaveFlowDraftRequest{
 		Flow: r.PathValue("flow"), Version: r.Form.Get("version"), Language: r.Form.Get("language"), Texts: map[string]string{},

@@ -23,7 +23,7 @@ const table = "sms_outbound_jobs"
 
 // Store is the outbound queue in the messaging database.
 type Store struct {
-	// Pseudonyms makes the digests of codes whose words are deleted. Without a key there are none, and a repeat is not told from a
+	// Pseudonyms makes the digests of codes with deleted words. Without a key there are none, and a repeat is not told from a
 	// request with other words then.
 	Pseudonyms consent.Pseudonyms
 

@@ -31,7 +31,7 @@ where j.id = o.id and j.id = any(@ids::uuid[]) and not exists (
 		and m.status in ('sending', 'unknown', 'parked'))`
 )
 
-// endedCode is a code whose words are to be deleted.
+// endedCode is a code with words that are to be deleted.
 type endedCode struct{ ID, OrgID, Body string }
 
 // ForgetCodes takes the words of one-time codes that are at their end since an instant; of at most limit, and reports of how many.

@@ -81,7 +81,7 @@ func (s *RPC) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequest
 	out.Session.NextDueAt = request.Stamp(story.NextDue)
 	session.ShowOutcome(story.Record, story.Entries)
 	for _, e := range story.Entries {
-		byOperator := e.Trigger == session.TriggerOperator && e.Kind != session.KindAdvanced // whose detail is an outcome or what follows
+		byOperator := e.Trigger == session.TriggerOperator && e.Kind != session.KindAdvanced // its detail is an outcome or what follows
 		if caller.Role != rpc.RoleOperator && (byOperator || e.Kind == session.KindParked) {
 			e.Detail = "" // what operators wrote, such as why a person is held, and what they are to do is for operators
 		}

@@ -40,7 +40,7 @@ type Shares struct {
 	shares map[string]*share    // by subscription
 }
 
-// share is what is known of a subscription here.
+// share counts the deliveries of a subscription in this process.
 type share struct {
 	atWork int
 	ended  time.Time // when a delivery ended last

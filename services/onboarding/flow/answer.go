@@ -215,7 +215,7 @@ var (
 	grouped = regexp.MustCompile(`^-?(?:\d+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?)$`)
 )
 
-// longAgo is how long ago a day with its year may be, as timeparse has it of a day without one. Where the question asks about the past, any
+// longAgo bounds the age of a day with its year, as timeparse does for one without. Where the question asks about the past, any
 // day may be.
 const longAgo = 90 * 24 * time.Hour
 
