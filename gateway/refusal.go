@@ -12,11 +12,11 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// withField adds to a service's refusal of a request the fields that it is about. Such a message has a piece for each, which begins with the
-// name of the field; "; " stands between them.
+// withField adds to a service's refusal of a request the fields that it is about. Such a message has a piece for each, which begins with
+// the name of the field; "; " stands between them.
 func withField(err error, request proto.Message) error {
 	e, ok := rpc.ErrorFrom(err)
-	if !ok || e.Code != codes.InvalidArgument || e.Reason == "" || e.Meta[route.MetaField] != "" || len(e.Fields) > 0 {
+	if !ok || e.Code != codes.InvalidArgument || e.Reason == "" || e.Meta[route.MetaField] != "" {
 		return err
 	}
 	var found []rpc.Violation
@@ -35,7 +35,10 @@ func withField(err error, request proto.Message) error {
 	if about.Meta == nil {
 		about.Meta = map[string]string{}
 	}
-	about.Meta[route.MetaField], about.Fields = found[0].Field, found
+	about.Meta[route.MetaField] = found[0].Field
+	if len(e.Fields) == 0 { // else the service has named them
+		about.Fields = found
+	}
 	return &about
 }
 

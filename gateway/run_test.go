@@ -310,7 +310,8 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("NamesTheSettingsOfTLSThatOneSideLacks", func(t *testing.T) {
 		t.Parallel()
-		services, secured := startServicesAt(t, time.Now), httptest.NewTLSServer(http.NotFoundHandler())
+		services := startServicesAt(t, time.Now) //nolint:forbidigo // the gateway's tokens live by the machine's clock
+		secured := httptest.NewTLSServer(http.NotFoundHandler())
 		defer secured.Close()
 		said, err := examine(t, "ONBOARDING_ADDR", secured.Listener.Addr().String(), "MESSAGING_ADDR", services.addr)
 		require.ErrorIs(t, err, process.ErrUnwell)

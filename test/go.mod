@@ -183,6 +183,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require github.com/go-playground/locales v0.14.2 // indirect
+
 replace paceline.internal/deploy => ../deploy
 
 replace paceline.internal/emulators => ../emulators

@@ -17,7 +17,7 @@ import (
 // backupCommand backs up the servers of both databases.
 type backupCommand struct {
 	To         string `required:"" type:"path" placeholder:"DIR" help:"A new folder."`
-	Onboarding string `placeholder:"URL" help:"Of a login that may replicate. Default: ONBOARDING_DATABASE_DIRECT_URL, else ONBOARDING_DATABASE_URL."`
+	Onboarding string `placeholder:"URL" help:"Of a login that may replicate; else ONBOARDING_DATABASE_DIRECT_URL or ONBOARDING_DATABASE_URL."`
 	Messaging  string `placeholder:"URL" help:"The same for messaging's database, where that is on another server."`
 }
 

@@ -107,6 +107,6 @@ func Scope(ctx context.Context, caller rpc.Principal) context.Context {
 
 // wallClock reads the machine's clock in microseconds, as Postgres keeps times, so an answer has the time that is read later.
 func wallClock() time.Time {
-	now := time.Now()
+	now := time.Now()                                       //nolint:forbidigo // the clock that is handed on
 	return now.Add(-time.Duration(now.Nanosecond() % 1000)) // unlike Truncate it keeps the monotonic reading
 }

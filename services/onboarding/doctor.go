@@ -36,18 +36,6 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
 		process.Settings(&cfg),
 		{
-			Name: "flow and copy", Look: about(lookAtScript),
-			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
-		},
-		{
-			Name: "engagement", Look: about(lookAtEngagement),
-			Mend: "mend the file, or leave ENGAGEMENT_FILE and ENGAGEMENT_COPY_DIR out for the built-in ones",
-		},
-		{
-			Name: "goal words", Look: about(lookAtGoalWords),
-			Mend: "mend the file, or leave GOAL_WORDS_FILE out for the built-in ones",
-		},
-		{
 			Name: "quiet hours", Look: about(lookAtQuietHours),
 			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deploy.md, Quiet hours",
 		},
@@ -101,7 +89,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them",
 		},
 	}
-	checks = append(checks, promises(about, on, cfg)...)
+	checks = append(append(checks, files(about)...), promises(about, on, cfg)...)
 	if !cfg.RedisURL.IsZero() {
 		checks = append(checks, process.Check{
 			Name: "redis", Look: about(lookAtRedis),
@@ -109,6 +97,24 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		})
 	}
 	return process.Examine(ctx, name, checks...)
+}
+
+// files are the checks of what the operator may put in the place of built-in files.
+func files(about func(check func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error)) []process.Check {
+	return []process.Check{
+		{
+			Name: "flow and copy", Look: about(lookAtScript),
+			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
+		},
+		{
+			Name: "engagement", Look: about(lookAtEngagement),
+			Mend: "mend the file, or leave ENGAGEMENT_FILE and ENGAGEMENT_COPY_DIR out for the built-in ones",
+		},
+		{
+			Name: "goal words", Look: about(lookAtGoalWords),
+			Mend: "mend the file, or leave GOAL_WORDS_FILE out for the built-in ones",
+		},
+	}
 }
 
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {

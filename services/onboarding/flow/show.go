@@ -52,7 +52,8 @@ func showNumber(in string, n float64) string {
 		return whole
 	}
 	n, _ = strconv.ParseFloat(plain, 64)
-	written := message.NewPrinter(language.Make(in)).Sprint(decimal.Decimal(n, decimal.NoSeparator(), decimal.MaxFractionDigits(len(fraction))))
+	digits := decimal.MaxFractionDigits(len(fraction))
+	written := message.NewPrinter(language.Make(in)).Sprint(decimal.Decimal(n, decimal.NoSeparator(), digits))
 	return letters.Plain(written) // some languages have a minus that GSM-7 does not have
 }
 

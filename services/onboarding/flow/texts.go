@@ -308,7 +308,7 @@ func (f *Flow) placeholders() map[string]bool {
 	return shown
 }
 
-// bound limits the fields that the host application alone sets, and all numbers, to what the texts show of them. Declared limits the others.
+// bound limits the fields that the host application alone sets, and all numbers, to what the texts show. Declared limits the others.
 func (f *Flow) bound() {
 	shown := f.placeholders()
 	for name, field := range f.Fields {

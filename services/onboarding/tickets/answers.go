@@ -105,7 +105,8 @@ func (s *Service) sendAnswer(ctx context.Context, j queue.Job) error {
 		return err
 	case opens.After(now) && (to.WroteAt == nil || now.Sub(*to.WroteAt) > replyWindow) && a.mayWait():
 		end.Reason, end.RetryAt = WhyQuietHours, opens
-		end.Explanation = "it is night where the person is, and they have not written in the last 24 hours; send it when the quiet hours have ended"
+		end.Explanation = "it is night where the person is, and they have not written in the last 24 hours; " +
+			"send it when the quiet hours have ended"
 		return s.unsent(ctx, end)
 	case to.Hold: // messaging is told the version of a hold that was lifted, and this one was not
 		end.Reason, end.Explanation = WhySafetyHold, "the person is on a safety hold; release them (POST /v1/profiles/"+a.ProfileID+
