@@ -40,20 +40,6 @@ func Settings[T any](cfg *T) Check {
 	}}
 }
 
-// OnDatabase is a Look at the database of a service, which it opens and closes.
-func OnDatabase(
-	service string, cfg postgres.Config, look func(context.Context, *postgres.Pool) (string, error),
-) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		pool, err := postgres.OpenFor(ctx, service, cfg)
-		if err != nil {
-			return "", AfterDatabase(err)
-		}
-		defer pool.Close()
-		return look(ctx, pool)
-	}
-}
-
 // LookAtClock is a Look at the database's clock and that of this host: a warning when they differ by half a second, and wrong when
 // by five.
 func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {

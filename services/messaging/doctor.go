@@ -25,7 +25,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
-	on, closeDatabase := openForChecks(ctx, cfg)
+	on, closeDatabase := process.OpenForChecks(ctx, name, cfg.database())
 	defer closeDatabase()
 	return process.Examine(ctx, name,
 		process.Check{

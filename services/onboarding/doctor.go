@@ -26,15 +26,9 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	about := func(check func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return check(ctx, cfg) }
 	}
-	on, closeDatabase := openForChecks(ctx, cfg)
+	on, closeDatabase := process.OpenForChecks(ctx, name, cfg.database())
 	defer closeDatabase()
 	checks := []process.Check{
-		{
-			Name: "configuration", Look: about(lookAtConfig),
-			Mend: "set the variables named above; docs/configuration.md lists all of them",
-		},
-		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
-		process.Settings(&cfg),
 		{
 			Name: "quiet hours", Look: about(lookAtQuietHours),
 			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deploy.md, Quiet hours",
@@ -89,7 +83,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them",
 		},
 	}
-	checks = append(append(checks, files(about)...), promises(about, on, cfg)...)
+	checks = append(append(environment(about, cfg), checks...), promises(about, on, cfg)...)
 	if !cfg.RedisURL.IsZero() {
 		checks = append(checks, process.Check{
 			Name: "redis", Look: about(lookAtRedis),
@@ -99,9 +93,17 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	return process.Examine(ctx, name, checks...)
 }
 
-// files are the checks of what the operator may put in the place of built-in files.
-func files(about func(check func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error)) []process.Check {
+// environment are the checks of the variables, and of the files that may stand in the place of built-in ones.
+func environment(
+	about func(func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error), cfg Config,
+) []process.Check {
 	return []process.Check{
+		{
+			Name: "configuration", Look: about(lookAtConfig),
+			Mend: "set the variables named above; docs/configuration.md lists all of them",
+		},
+		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		{
 			Name: "flow and copy", Look: about(lookAtScript),
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",

@@ -19,7 +19,7 @@ import (
 
 // promises are the checks of what carriers and the law ask of an operator and no release can know: the defaults are warned of.
 func promises(
-	about func(func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error), on onDatabase, cfg Config,
+	about func(func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error), on process.OnDatabase, cfg Config,
 ) []process.Check {
 	return []process.Check{
 		{
