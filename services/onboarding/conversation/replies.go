@@ -16,8 +16,8 @@ import (
 )
 
 // Judged does for a person who has answered whether the texts are to stop what an operator's judgement would: the job that waits for it is
-// cancelled, and if they go on, the session that waits is resumed. Then a step that asks for
-// an answer asks again; any other takes the text.
+// cancelled, and if they go on, the session that waits is resumed. Then a step that asks for an answer asks again; any other takes the
+// text.
 func (c *Service) Judged(ctx context.Context, m Reply) error {
 	now := c.Now()
 	if err := c.Store.JudgeJobs(ctx, m.OrgID, m.Phone, m.ReceivedAt, now); err != nil || !m.LiftsHold {
