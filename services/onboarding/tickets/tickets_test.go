@@ -274,7 +274,7 @@ func TestClose(t *testing.T) {
 			b.closes(p, "resume")
 			opened = b.Activate(p)
 		}
-		b.Reply(p, "are you there?")
+		b.Reply(p, "is it still on?")
 		b.Quiet()
 		require.Empty(t, b.tickets(p))
 		require.Equal(t, session.Active, b.Session(opened.ID).Status, "its opening does not wait for anybody")
