@@ -115,7 +115,7 @@ func holdOverBothServices(t *testing.T) {
 	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":hold", map[string]string{"reason": "a worrying reply"}, nil)
 	reminder := b.queue(t, map[string]any{"to": p.phone, "idempotency_key": "h", "purpose": "reminder", "body": "Quokka match at two"})
 	b.until(t, "the text waits for the release", func() bool { return strings.Contains(b.queued(t, reminder.TextID).Explanation, "safety hold") })
-	p.says(t, "Is anybody there at all?")
+	p.says(t, "My sister had a worrying day")
 	b.rest(t)
 	p.requireHeard(t, opening, explanation, message1, message2)
 	require.Equal(t, "safety_hold", b.log.events(t, "onboarding.step_skipped")[0]["reason"])
