@@ -200,7 +200,7 @@ const maxHeader = 4096
 // the first column.
 func readList(from io.Reader) (list []string, err error) {
 	whole := bufio.NewReader(from)
-	begin, _ := whole.Peek(maxHeader) // less is a shorter file, and Read returns an error
+	begin, _ := whole.Peek(maxHeader) // a shorter file ends before; Read returns any other error
 	line, _, _ := strings.Cut(string(begin), "\n")
 	rows := csv.NewReader(whole)
 	rows.FieldsPerRecord, rows.LazyQuotes = -1, true

@@ -141,7 +141,7 @@ func (t *trial) takenElsewhere(line string) string {
 	case line == "":
 	case read.Effect == consent.Ambiguous && !read.Preferences.Any():
 		return "this may be an opt-out: nothing more is sent until they answer our question with YES, or somebody of yours has judged it; " +
-			"what you write next comes after that"
+			"your next line is read as if they had answered YES"
 	case read.Effect != consent.None && read.Effect != consent.Ambiguous, flow.IsConsent(line):
 		return "STOP, START and HELP are answered before any flow; after a STOP nothing more is sent"
 	case kind == reading.Own && !t.flow.IsChoice(line) && human.Asked(line, t.flow.PersonWords()):

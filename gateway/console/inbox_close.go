@@ -22,7 +22,7 @@ func handedOver(s *onboardingv1.Session) bool {
 	return s.GetStatus() == "stuck" && strings.HasPrefix(s.GetReason(), "the flow hands the person over: ")
 }
 
-// FlowWaits reports whether a flow waits for the ticket: closing it says how that goes on.
+// FlowWaits reports whether a flow waits for the ticket. Then the reader who closes the ticket chooses how the flow goes on.
 func (t *openTicket) FlowWaits() bool {
 	if t.Unread["session"] != "" {
 		return t.GetSessionId() != ""

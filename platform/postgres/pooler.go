@@ -44,7 +44,7 @@ func throughPooler(ctx context.Context, to *pgx.ConnConfig) (_ bool, err error) 
 	return false, nil
 }
 
-// arrival tells where a connection leads.
+// arrival names the database that a connection reached, and its server.
 type arrival struct {
 	Database string
 	Started  time.Time // of the server: a copy of it has the same identifier
@@ -53,7 +53,7 @@ type arrival struct {
 
 const sqlArrival = `select current_database() as database, pg_postmaster_start_time() as started, pg_is_in_recovery() as standby`
 
-// sameDatabase returns ErrOtherService when the direct URL leads to another database than the URL: who listens there hears nothing. During
+// sameDatabase returns ErrOtherService when the direct URL leads to another database than the URL: no notification arrives there. During
 // a failover one of both may lead to a standby.
 func sameDatabase(ctx context.Context, service string, through, direct *pgx.ConnConfig) error {
 	a, err := arrivalOf(ctx, through)

@@ -231,7 +231,7 @@ func TestOtherService(t *testing.T) {
 	require.NotErrorIs(t, letters.Up(t.Context(), role.url(t, direct)), postgres.ErrOtherService)
 }
 
-// TestDirectURL refuses one that leads to another database than the URL: nobody would hear its notifications.
+// TestDirectURL refuses a direct URL that leads to another database: no notification would arrive there.
 func TestDirectURL(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, notes)

@@ -118,9 +118,8 @@ type Snooze struct {
 	Cause error
 }
 
-func (s *Snooze) Error() string {
-	return fmt.Sprintf("again in %s: %v", s.After.Round(100*time.Millisecond), s.Cause)
-}
+// Error is the cause alone: the job keeps it, and has the instant of its next try besides.
+func (s *Snooze) Error() string { return s.Cause.Error() }
 
 func (s *Snooze) Unwrap() error { return s.Cause }
 
@@ -130,9 +129,8 @@ type Later struct {
 	Cause error
 }
 
-func (l *Later) Error() string {
-	return fmt.Sprintf("again in %s: %v", l.After.Round(100*time.Millisecond), l.Cause)
-}
+// Error is the cause alone, as of a Snooze.
+func (l *Later) Error() string { return l.Cause.Error() }
 
 func (l *Later) Unwrap() error { return l.Cause }
 

@@ -118,7 +118,7 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 			_ = t.exporter.Shutdown(bounded) // its error says the same
 		}
 	}
-	return t.Meter.Shutdown(context.WithoutCancel(ctx))
+	return t.Meter.Shutdown(context.WithoutCancel(ctx)) // it waits for nobody: metrics are fetched
 }
 
 // NewRegistry is a registry with the metrics of the Go runtime and of the process.

@@ -267,7 +267,7 @@ func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 	return "the credentials are good and the number is the account's, by " + origin, nil
 }
 
-// outOfReach gives an error other than a refusal of Twilio's a remedy that leaves the credentials alone: nobody has read them.
+// outOfReach adds a remedy to an error that is no refusal by Twilio. The remedy is not about the credentials: Twilio has not read them.
 func outOfReach(origin string, err error) error {
 	if errors.Is(err, twilio.ErrCredentials) || errors.Is(err, twilio.ErrForbidden) || errors.Is(err, twilio.ErrNoResource) {
 		return err

@@ -7,7 +7,7 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// withConfig gives a Look at the database the configuration.
+// withConfig makes a Look at the database out of one that also needs the configuration.
 func withConfig(
 	cfg Config, look func(context.Context, Config, *postgres.Pool) (string, error),
 ) func(context.Context, *postgres.Pool) (string, error) {

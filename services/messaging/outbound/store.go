@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -112,8 +111,8 @@ select id::text, coalesce(body_digest, '') from sms_outbound_jobs
 where org_id = @org and idempotency_key = @key and (payload - 'open_hours' = @payload::jsonb - 'open_hours'
 	or event_type = 'otp' and payload ->> 'body' = '' and payload - 'body' = @payload::jsonb - 'body')`
 
-// repeated is the job that was stored for the same request: under other hours, which may have changed since, or a code whose words are
-// deleted, if they had this digest or none. ErrKeyReused when the key's is another.
+// repeated is the job that was stored for the same request: under other hours, which may have changed since, or a code with deleted
+// words, if they had this digest or none. ErrKeyReused when the key's is another.
 func (o *Store) repeated(ctx context.Context, r Request, payload []byte) (id string, err error) {
 	var digest string
 	args := postgres.Args{"org": r.OrgID, "key": r.Key, "payload": string(payload)}
@@ -166,8 +165,8 @@ func (r queuedRow) queued() (Queued, error) {
 	request.OrgID, request.Key = r.OrgID, r.IdempotencyKey
 	t := Queued{
 		Request: request, ID: r.ID, Status: Status(r.Status), NextAt: edge.Value(r.NextRetryAt).UTC(), Attempts: r.Attempts,
-		Failure: Why(r.Failure), Explanation: explained(r.ErrorMessage, r.NextRetryAt),
-		CreatedAt: r.CreatedAt.UTC(), EndedAt: edge.Value(r.ProcessedAt).UTC(), Actor: r.Actor,
+		Failure: Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: edge.Value(r.ProcessedAt).UTC(),
+		Actor:     r.Actor,
 		MessageID: edge.Value(r.MessageID), ErrorCode: edge.Value(r.ErrorCode),
 	}
 	if r.MessageStatus != nil {
@@ -176,20 +175,6 @@ func (r queuedRow) queued() (Queued, error) {
 		}
 	}
 	return t, nil
-}
-
-// explained returns what the queue noted of the last try. The queue counts from that try, "again in 30s: ...", which is wrong when it is
-// read later, so the instant of the next one is written instead. A text that keeps its place in the queue waits for no instant.
-func explained(noted string, next *time.Time) string {
-	wait, cause, _ := strings.Cut(strings.TrimPrefix(noted, "again in "), ": ")
-	after, err := time.ParseDuration(wait)
-	switch {
-	case err != nil:
-		return noted
-	case next == nil || after <= 0:
-		return cause
-	}
-	return "again at " + next.UTC().Format(time.RFC3339) + ": " + cause
 }
 
 func queuedMessages(ctx context.Context, c edge.Conn, sql string, args postgres.Args) ([]Queued, error) {

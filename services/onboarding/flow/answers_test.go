@@ -92,7 +92,7 @@ func TestYesOrNo(t *testing.T) {
 	}
 }
 
-// TestPartsOfADay tells an answer by a part of the day from words of another evening, of lateness, and of when somebody will answer.
+// TestPartsOfADay reads "evening" or "tarde" as an answer. It does not in "last night", "too late" and "I will answer later".
 func TestPartsOfADay(t *testing.T) {
 	t.Parallel()
 	choices := map[string][]string{
@@ -141,7 +141,7 @@ func TestPartsOfADay(t *testing.T) {
 	require.Equal(t, "stay", answered(t, "{choice: [come, stay]}", "Will you?", "en", come, "No, I'll call you later"))
 }
 
-// TestCounts asks back for bounds and for counts that leave somebody out.
+// TestCounts reads a count. It asks back after "over 50", which is a bound, and after "me + 3", which leaves somebody out.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
